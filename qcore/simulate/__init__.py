@@ -1,0 +1,34 @@
+"""Simulation of deferral policies and of the GI/GI/N+GI queue.
+
+Nothing here imports another module of qcore that computes a result: a simulation shares no
+formula with what it checks.
+"""
+
+import importlib
+
+_HOME = {
+    "Estimate": "_estimate",
+    "Dsrt": "_deferrals",
+    "Esrt": "_deferrals",
+    "FixedReturn": "_deferrals",
+    "UniformReturn": "_deferrals",
+    "DeferralEstimates": "_deferrals",
+    "deferrals": "_deferrals",
+    "NonIdling": "_many_server",
+    "Thinned": "_many_server",
+    "ServerIdle": "_many_server",
+    "QueueEstimates": "_many_server",
+    "many_server_queue": "_many_server",
+}
+
+__all__ = list(_HOME)
+
+
+def __getattr__(name):
+    if name in _HOME:
+        return getattr(importlib.import_module(f"qcore.simulate.{_HOME[name]}"), name)
+    raise AttributeError(f"module 'qcore.simulate' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted([*globals(), *_HOME])
