@@ -1,0 +1,496 @@
+"""Scaling profiles: how willing a system is to admit, as a function of the scaled queue length."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erfcx, gammainc, log_ndtr
+
+from qcore import _checks
+from qcore.admission._quadrature import QuadratureError, log_integral
+
+_LARGEST_LOG = math.log(np.finfo(float).max)
+
+
+class ScalingProfile(ABC):
+    r"""A scaling profile f and its rate of decay a, tied by
+
+    .. math:: f(x) = \exp\Bigl(-\int_0^x a(u)\,du\Bigr), \qquad a(x) = -f'(x)/f(x),
+
+    where x ≥ 0 is the number of waiting customers over √servers.
+
+    Attributes
+    ----------
+    control : {"global", "local"}
+        The control that the profile stands for by itself.
+    gamma_min : float
+        Infimum of the γ at which the Laplace transform of f is finite, −lim a(x); may be −∞.
+    finite_at_gamma_min : bool
+        Whether the Laplace transform is finite at ``gamma_min`` too.
+    support : float
+        f(x) = 0 for x > support (∞ unless admission stops altogether).
+
+    Notes
+    -----
+    A profile of your own is built by `from_global` or `from_local`, or by a subclass that defines
+    ``control``, ``gamma_min``, ``_log_f``, ``_a`` and either of ``_derivatives`` and
+    ``_a_derivatives``; then ``_laplace`` and ``_log_laplace`` may be overridden by closed forms.
+    """
+
+    control = "global"
+    finite_at_gamma_min = False
+    support = math.inf
+
+    def f(self, x):
+        """Return the profile f(x) for x ≥ 0."""
+        return _checks.unwrap(self._f(_checks.real("x", x, at_least=0)))
+
+    def log_f(self, x):
+        """Return ln f(x) for x ≥ 0; −∞ where f vanishes."""
+        return _checks.unwrap(self._log_f(_checks.real("x", x, at_least=0)))
+
+    def a(self, x):
+        """Return the rate of decay a(x) = −f′(x)/f(x) for x ≥ 0; ∞ where admission stops."""
+        return _checks.unwrap(self._a(_checks.real("x", x, at_least=0)))
+
+    def laplace(self, gamma, derivative=0):
+        r"""Return a derivative of the Laplace transform of f,
+
+        .. math:: L^{(n)}(\gamma) = (-1)^n \int_0^\infty x^n e^{-\gamma x} f(x)\,dx.
+
+        Parameters
+        ----------
+        gamma : array_like
+            γ > ``gamma_min`` (≥ if the integral is finite there).
+        derivative : int, optional
+            n ≥ 0, the order of the derivative.
+
+        Raises
+        ------
+        ValueError
+            If the integral is infinite at γ, or exceeds the range of floating-point numbers
+            (then see `log_laplace`), or if the error estimate of its quadrature is not small.
+        """
+        gamma = _checks.real("gamma", gamma)
+        n = _checks.count("derivative", derivative)
+        values = np.empty(gamma.shape)
+        for index, value in np.ndenumerate(gamma):
+            self._require_finite(float(value), n)
+            with np.errstate(over="ignore"):
+                values[index] = self._laplace(float(value), n)
+            if not np.isfinite(values[index]):
+                raise ValueError(
+                    f"gamma = {float(value)!r}: derivative {n} of the Laplace transform exceeds "
+                    "the largest floating-point number; log_laplace gives its logarithm"
+                )
+        return _checks.unwrap(values)
+
+    def log_laplace(self, gamma):
+        """Return ln L(γ), which stays in range however far γ is below zero."""
+        gamma = _checks.real("gamma", gamma)
+        values = np.empty(gamma.shape)
+        for index, value in np.ndenumerate(gamma):
+            self._require_finite(float(value), 0)
+            values[index] = self._log_laplace(float(value))
+        return _checks.unwrap(values)
+
+    def derivatives_at_zero(self, n):
+        """Return the right-hand limits f(0+), f′(0+), …, f⁽ⁿ⁾(0+) as an array of n + 1 floats."""
+        return np.asarray(self._derivatives(_checks.count("n", n)), dtype=float) + 0.0
+
+    def a_derivatives_at_zero(self, n):
+        """Return a(0), a′(0), …, a⁽ⁿ⁾(0) as an array of n + 1 floats."""
+        return np.asarray(self._a_derivatives(_checks.count("n", n)), dtype=float) + 0.0
+
+    def resolve_control(self, control=None):
+        """Return the control to use: ``control``, or the profile's own if it is None."""
+        if control is None:
+            return self.control
+        return _checks.choice("control", control, ("global", "local"))
+
+    def is_finite_at(self, gamma, derivative=0):
+        """Return whether that derivative of the Laplace transform is finite at γ."""
+        return gamma > self.gamma_min or (
+            derivative == 0 and self.finite_at_gamma_min and gamma == self.gamma_min
+        )
+
+    def _require_finite(self, gamma, derivative):
+        if not self.is_finite_at(gamma, derivative):
+            raise ValueError(
+                f"gamma = {gamma!r}: must be above gamma_min = {self.gamma_min:g}, where the "
+                f"Laplace transform of {self!r} stops being finite"
+            )
+
+    def _f(self, x):
+        return np.exp(self._log_f(x))
+
+    @abstractmethod
+    def _log_f(self, x): ...
+
+    @abstractmethod
+    def _a(self, x): ...
+
+    def _derivatives(self, n):
+        return derivatives_of_f(self._a_derivatives(n))[: n + 1]
+
+    def _a_derivatives(self, n):
+        return derivatives_of_a(self._derivatives(n + 1))
+
+    def _laplace(self, gamma, n):
+        log_value = self._log_moment(gamma, n)
+        return (-1) ** n * math.exp(log_value) if log_value < _LARGEST_LOG else math.inf
+
+    def _log_laplace(self, gamma):
+        value = self._laplace(gamma, 0)
+        return math.log(value) if 0 < value < math.inf else self._log_moment(gamma, 0)
+
+    def _log_moment(self, gamma, n):
+        """Logarithm of ∫xⁿe^{−γx}f(x)dx by quadrature."""
+        try:
+            return log_integral(lambda x: n * np.log(x) - gamma * x + self._log_f(x))
+        except QuadratureError as error:
+            raise ValueError(
+                f"gamma = {gamma!r}: the quadrature of derivative {n} of the Laplace transform "
+                f"of {self!r} failed: {error}; pass the transform as laplace(gamma, derivative)"
+            ) from None
+
+
+def derivatives_of_a(f):
+    """Return a(0), …, a⁽ⁿ⁻¹⁾(0) from f(0), …, f⁽ⁿ⁾(0): power-series division of −f′ by f."""
+    n = len(f) - 1
+    a = np.zeros(n)
+    for k in range(n):
+        known = sum(math.comb(k, j) * a[j] * f[k - j] for j in range(k))
+        a[k] = (-f[k + 1] - known) / f[0]
+    return a
+
+
+def derivatives_of_f(a):
+    """Return f(0), …, f⁽ⁿ⁾(0) from a(0), …, a⁽ⁿ⁻¹⁾(0): the power series of exp(−∫a)."""
+    f = np.zeros(len(a) + 1)
+    f[0] = 1.0
+    for k in range(len(a)):
+        f[k + 1] = -sum(math.comb(k, j) * a[j] * f[k - j] for j in range(k + 1))
+    return f
+
+
+def _signed_factorial_over_power(x, n):
+    """Return (−1)ⁿ n!/xⁿ⁺¹, derivative n of 1/x."""
+    value = 1.0 / x
+    for k in range(1, n + 1):
+        value *= -k / x
+    return value
+
+
+@dataclass(frozen=True)
+class NoWaiting(ScalingProfile):
+    """Nobody waits: f(0) = 1 and f(x) = 0 for x > 0, the Erlang B system.
+
+    The right-hand limits f(0+), f′(0+), … all vanish, and a is infinite.
+    """
+
+    gamma_min = -math.inf
+    support = 0.0
+
+    def _f(self, x):
+        return np.where(x == 0, 1.0, 0.0)
+
+    def _log_f(self, x):
+        return np.where(x == 0, 0.0, -np.inf)
+
+    def _a(self, x):
+        return np.full(np.shape(x), np.inf)
+
+    def _derivatives(self, n):
+        return np.zeros(n + 1)
+
+    def _a_derivatives(self, n):
+        raise ValueError("a(x) is infinite for NoWaiting: it has no derivatives")
+
+    def _laplace(self, gamma, n):
+        return 0.0
+
+    def _log_laplace(self, gamma):
+        return -math.inf
+
+
+@dataclass(frozen=True)
+class OpenAdmission(ScalingProfile):
+    """Everybody is admitted: f(x) = 1 and a(x) = 0, the Erlang C system."""
+
+    gamma_min = 0.0
+
+    def _f(self, x):
+        return np.ones(np.shape(x))
+
+    def _log_f(self, x):
+        return np.zeros(np.shape(x))
+
+    def _a(self, x):
+        return np.zeros(np.shape(x))
+
+    def _derivatives(self, n):
+        return np.eye(1, n + 1)[0]
+
+    def _a_derivatives(self, n):
+        return np.zeros(n + 1)
+
+    def _laplace(self, gamma, n):
+        return _signed_factorial_over_power(gamma, n)
+
+
+@dataclass(frozen=True)
+class ModifiedDrift(ScalingProfile):
+    """Whoever must wait is admitted with probability p^(1/√servers): f(x) = p^x, a(x) = −ln p.
+
+    Parameters
+    ----------
+    p : float
+        0 < p ≤ 1.
+    """
+
+    p: float
+
+    def __post_init__(self):
+        object.__setattr__(self, "p", _checks.scalar("p", self.p, above=0, at_most=1))
+
+    @property
+    def rate(self):
+        """The constant value −ln p of a."""
+        return -math.log(self.p) if self.p < 1 else 0.0
+
+    @property
+    def gamma_min(self):
+        return -self.rate
+
+    def _log_f(self, x):
+        return -self.rate * x
+
+    def _a(self, x):
+        return np.full(np.shape(x), self.rate)
+
+    def _derivatives(self, n):
+        return (-self.rate) ** np.arange(n + 1.0)
+
+    def _a_derivatives(self, n):
+        return self.rate * np.eye(1, n + 1)[0]
+
+    def _laplace(self, gamma, n):
+        return _signed_factorial_over_power(gamma + self.rate, n)
+
+
+@dataclass(frozen=True)
+class Abandonment(ScalingProfile):
+    r"""Waiting customers abandon at a constant rate: a(x) = θx, f(x) = exp(−θx²/2).
+
+    Its own control is local: that is the Erlang A system, M/M/s+M.
+
+    Parameters
+    ----------
+    abandonment_rate : float
+        θ > 0, in units of the service rate.
+    """
+
+    abandonment_rate: float
+    control = "local"
+    gamma_min = -math.inf
+
+    def __post_init__(self):
+        rate = _checks.scalar("abandonment_rate", self.abandonment_rate, above=0)
+        object.__setattr__(self, "abandonment_rate", rate)
+
+    def _log_f(self, x):
+        return -self.abandonment_rate * x * x / 2
+
+    def _a(self, x):
+        return self.abandonment_rate * x
+
+    def _derivatives(self, n):
+        # The Taylor series of exp(−θx²/2): f⁽ᵏ⁺²⁾(0) = −(k + 1)θ f⁽ᵏ⁾(0).
+        values = np.zeros(n + 1)
+        values[0] = 1.0
+        for k in range(n - 1):
+            values[k + 2] = -(k + 1) * self.abandonment_rate * values[k]
+        return values
+
+    def _a_derivatives(self, n):
+        values = np.zeros(n + 1)
+        if n >= 1:
+            values[1] = self.abandonment_rate
+        return values
+
+    def _laplace(self, gamma, n):
+        root = math.sqrt(self.abandonment_rate)
+        return (-1) ** n * half_gaussian_moments(gamma / root, n)[n] / root ** (n + 1)
+
+    def _log_laplace(self, gamma):
+        z = gamma / math.sqrt(self.abandonment_rate)
+        if z > -20:
+            return math.log(self._laplace(gamma, 0))
+        log_mills = z * z / 2 + math.log(2 * math.pi) / 2 + float(log_ndtr(-z))
+        return log_mills - math.log(self.abandonment_rate) / 2
+
+
+# Up to this z the forward recurrence of the half-Gaussian moments loses at most e^{2z√n}.
+_FORWARD_UP_TO = 0.25
+
+
+def half_gaussian_moments(z, n):
+    """Return I_0, …, I_n, where I_k is the integral over x > 0 of xᵏ exp(−zx − x²/2).
+
+    I_{k+1} = −z I_k + k I_{k−1}, I_1 = 1 − z I_0, I_0 = Mills' ratio. For z > 0 the moments are
+    the minimal solution, and the ratios come from their continued fraction, downwards.
+    """
+    moments = np.empty(n + 1)
+    moments[0] = math.sqrt(math.pi / 2) * erfcx(z / math.sqrt(2))
+    if z <= _FORWARD_UP_TO:
+        for k in range(n):
+            moments[k + 1] = -z * moments[k] + (k * moments[k - 1] if k else 1.0)
+        return moments
+    # The start's influence decays like exp(−2z(√start − √n)).
+    start = int((20.0 / z + math.sqrt(n + 1.0)) ** 2) + 2
+    ratio = 0.0  # I_{k+1}/I_k
+    ratios = np.empty(n + 1)
+    for k in range(start, 0, -1):
+        ratio = k / (z + ratio)  # I_k/I_{k−1}
+        if k <= n:
+            ratios[k] = ratio
+    return np.cumprod(np.concatenate([moments[:1], ratios[1:]]))
+
+
+@dataclass(frozen=True)
+class FiniteBuffer(ScalingProfile):
+    """A waiting room of size·√servers places: f(x) = 1 for x ≤ size, and 0 beyond.
+
+    a is 0 up to ``size`` and infinite beyond; global and local control are the same system.
+
+    Parameters
+    ----------
+    size : float
+        η > 0.
+    """
+
+    size: float
+    gamma_min = -math.inf
+
+    def __post_init__(self):
+        object.__setattr__(self, "size", _checks.scalar("size", self.size, above=0))
+
+    @property
+    def support(self):
+        return self.size
+
+    def _f(self, x):
+        return np.where(x <= self.size, 1.0, 0.0)
+
+    def _log_f(self, x):
+        return np.where(x <= self.size, 0.0, -np.inf)
+
+    def _a(self, x):
+        return np.where(x <= self.size, 0.0, np.inf)
+
+    def _derivatives(self, n):
+        return np.eye(1, n + 1)[0]
+
+    def _a_derivatives(self, n):
+        return np.zeros(n + 1)
+
+    def _laplace(self, gamma, n):
+        moment = _truncated_exponential_moment(gamma * self.size, n)
+        return (-1) ** n * self.size ** (n + 1) * moment
+
+    def _log_laplace(self, gamma):
+        y = gamma * self.size
+        if y > -600:
+            return math.log(self._laplace(gamma, 0))
+        return -y - math.log(-gamma)
+
+
+def _truncated_exponential_moment(y, n):
+    """Return the integral over (0, 1) of xⁿe^{−yx}: each series has positive terms only."""
+    if y > 40 + 2 * n:
+        return float(gammainc(n + 1, y)) * _signed_factorial_over_power(y, n) * (-1) ** n
+    if y < -690:
+        return math.inf if y < -720 else _truncated_tail(y, n)
+    if y < 0:
+        return _truncated_tail(y, n)
+    term = 1.0 / (n + 1)
+    total, k = term, 0
+    while term > 1e-18 * total:
+        k += 1
+        term *= y / (n + 1 + k)
+        total += term
+    return math.exp(-y) * total
+
+
+def _truncated_tail(y, n):
+    """The same for y < 0: the sum over k of |y|ᵏ/(k!(n + 1 + k))."""
+    power = 1.0
+    total, k = 1.0 / (n + 1), 0
+    while k < -y or power / (n + 1 + k) > 1e-18 * total:
+        k += 1
+        power *= -y / k
+        total += power / (n + 1 + k)
+    return total
+
+
+@dataclass(frozen=True)
+class PowerDecay(ScalingProfile):
+    """f(x) = (1 + x)^(−ν), for global control only, since a(x) = ν/(1 + x) decreases.
+
+    For ν > 1 the system is stable at critical load, γ_s = 0, too.
+
+    Parameters
+    ----------
+    exponent : float
+        ν > 0.
+    """
+
+    exponent: float
+    gamma_min = 0.0
+
+    def __post_init__(self):
+        object.__setattr__(self, "exponent", _checks.scalar("exponent", self.exponent, above=0))
+
+    @property
+    def finite_at_gamma_min(self):
+        return self.exponent > 1
+
+    def is_finite_at(self, gamma, derivative=0):
+        return gamma > 0 or (gamma == 0 and self.exponent > derivative + 1)
+
+    def resolve_control(self, control=None):
+        if super().resolve_control(control) == "local":
+            raise ValueError(
+                f"control = 'local': {self!r} is a global profile only, as its a(x) = ν/(1 + x) "
+                "decreases and local control asks for a non-decreasing a"
+            )
+        return "global"
+
+    def _log_f(self, x):
+        return -self.exponent * np.log1p(x)
+
+    def _a(self, x):
+        return self.exponent / (1 + x)
+
+    def _derivatives(self, n):
+        values = np.ones(n + 1)
+        for k in range(n):
+            values[k + 1] = -(self.exponent + k) * values[k]
+        return values
+
+    def _a_derivatives(self, n):
+        values = np.full(n + 1, self.exponent)
+        for k in range(n):
+            values[k + 1] = -(k + 1) * values[k]
+        return values
+
+    def _laplace(self, gamma, n):
+        if gamma == 0:
+            # The beta function B(n + 1, ν − n − 1).
+            value = 1 / (self.exponent - 1)
+            for k in range(1, n + 1):
+                value *= -k / (self.exponent - k - 1)
+            return value
+        return super()._laplace(gamma, n)
