@@ -15,44 +15,74 @@ from fractions import Fraction
 import numpy as np
 from numba import njit
 
-# Up to here the recursion in the servers is short, and beyond it Stirling's series is exact.
+# Below, the recursion in the servers is short; from here on, the expansions in 1/s are exact.
 _FEW_SERVERS = 20.0
-# Ratios load/servers − 1 for which Temme's series in η converges quickly.
+# Ratios |load/servers − 1| for which Temme's series in η converges quickly.
 _UNIFORM_RANGE = 0.4
-# Half the squared deviation η²s/2 beyond which the continued fraction is faster and more exact,
-# and below which the exponent of the Poisson probability is exact enough in one double.
-_LARGE_EXPONENT = 8.0
+# Poisson deviance a − s + s ln(s/a) beyond which one double is not enough for the exponent of a
+# small blocking probability, and the continued fraction is the quicker one for a large one.
+_LARGE_DEVIANCE = 8.0
 _LN2_HIGH = math.log(2.0)
 _LN2_LOW = 2.319046813846299558e-17
 _THIRD_LOW = 1.850371707708594e-17
+_SQRT_2PI = math.sqrt(2.0 * math.pi)
 
 
-def _temme_coefficients(orders, terms):
-    """Return d[k, n]: Temme's c_k(η) = Σ_n d[k, n] ηⁿ (DLMF 8.12.9–8.12.12).
+def _temme_series(orders, terms):
+    """Return Temme's coefficients d[n, k] and the Stirling coefficients g[k], k < orders.
 
-    With η²/2 = μ − ln(1 + μ), the series μ = Σ α_n ηⁿ follows from μ dμ/dη = η(1 + μ).
+    c_k(η) = Σ_n d[n, k] ηⁿ and Γ(s + 1)/(√(2πs) sˢ e⁻ˢ) ~ Σ_k g[k] s⁻ᵏ (DLMF 8.12.9–8.12.12).
+    All follow from the series μ = Σ α_n ηⁿ of η²/2 = μ − ln(1 + μ), that is μ dμ/dη = η(1 + μ).
     """
-    length = terms + 2 * orders + 1
+    length = terms + 2 * orders
     alpha = [Fraction(0), Fraction(1)]
     for n in range(2, length + 2):
         square = sum(alpha[i] * alpha[n + 1 - i] for i in range(2, n))
         alpha.append(alpha[n - 1] / (n + 1) - square / 2)
+    stirling = [math.prod(range(1, 2 * k + 2, 2)) * alpha[2 * k + 1] for k in range(orders)]
     first = [n * alpha[n] for n in range(2, length + 2)]
     first[0] -= 1
-    row = first
-    table = [row]
-    stirling = Fraction(1)  # coefficient of s⁻ᵏ in Γ(s + 1) / (√(2πs) sˢ e⁻ˢ)
-    double_factorial = 1
+    rows = [first]
     for k in range(1, orders):
-        double_factorial *= 2 * k + 1
-        stirling = double_factorial * alpha[2 * k + 1]
-        row = [(n + 2) * row[n + 2] + (-1) ** k * stirling * first[n] for n in range(len(row) - 2)]
-        table.append(row)
-    return np.array([[float(value) for value in row[:terms]] for row in table])
+        above = rows[-1]
+        rows.append(
+            [
+                (n + 2) * above[n + 2] + (-1) ** k * stirling[k] * first[n]
+                for n in range(len(above) - 2)
+            ]
+        )
+    table = np.array([[float(row[n]) for row in rows] for n in range(terms)])
+    return table, np.array([float(g) for g in stirling])
 
 
-_ORDERS, _TERMS = 10, 20
-_TEMME = _temme_coefficients(_ORDERS, _TERMS)
+def _mills_series(steps, terms, per_unit):
+    """Return the Taylor coefficients of Mills' ratio m(x) at the points x = i/per_unit.
+
+    m(x) = e^(x²/2) ∫ₓ^∞ e^(−t²/2) dt has m′ = x m − 1, hence
+    (n + 1) m[n + 1] = x m[n] + m[n − 1] for its coefficients beyond the first two.
+    """
+    table = np.empty((steps, terms))
+    for i in range(steps):
+        x = i / per_unit
+        root = x / math.sqrt(2.0)
+        square = root * root
+        rounding = float(Fraction(root) ** 2 - Fraction(square))
+        erfcx = math.exp(square) * (1.0 + rounding) * math.erfc(root)
+        row = table[i]
+        row[0] = math.sqrt(math.pi / 2) * erfcx
+        row[1] = x * row[0] - 1.0
+        for n in range(1, terms - 1):
+            row[n + 1] = (x * row[n] + row[n - 1]) / (n + 1)
+    return table
+
+
+_TEMME, _STIRLING = _temme_series(orders=10, terms=19)
+# Fewer terms suffice for many servers and loads near them.
+_TEMME_MANY, _STIRLING_MANY = _TEMME[:12, :5].copy(), _STIRLING[:6].copy()
+_TEMME_MOST, _STIRLING_MOST = _TEMME[:7, :3].copy(), _STIRLING[:4].copy()
+_MILLS_PER_UNIT = 8.0
+_MILLS_END = 8.5
+_MILLS = _mills_series(int(_MILLS_END * _MILLS_PER_UNIT) + 1, 13, _MILLS_PER_UNIT)
 
 
 @njit(cache=True)
@@ -137,58 +167,102 @@ def _stirling_log(servers):
 
 
 @njit(cache=True)
-def _temme_sum(servers, eta):
-    """Σ_k c_k(η) s⁻ᵏ."""
-    x = 1.0 / servers
+def _polynomial(coefficients, x):
     total = 0.0
-    for k in range(_ORDERS - 1, -1, -1):
-        row = 0.0
-        for n in range(_TERMS - 1, -1, -1):
-            row = row * eta + _TEMME[k, n]
-        total = total * x + row
+    for k in range(coefficients.size - 1, -1, -1):
+        total = total * x + coefficients[k]
     return total
+
+
+@njit(cache=True)
+def _double_series(coefficients, x, y):
+    """Σ_n yⁿ Σ_k coefficients[n, k] xᵏ."""
+    total = 0.0
+    for n in range(coefficients.shape[0] - 1, -1, -1):
+        row = 0.0
+        for k in range(coefficients.shape[1] - 1, -1, -1):
+            row = row * x + coefficients[n, k]
+        total = total * y + row
+    return total
+
+
+@njit(cache=True)
+def _uniform_parts(servers, load):
+    """Return √s m(x), Σ c_k(η) s⁻ᵏ and Γ*(s) of Temme's expansion, and √(2πs) e^(x²/2).
+
+    x = η √s, x²/2 is the deviance, and m is Mills' ratio of |x|.
+    """
+    difference = load - servers
+    ratio = difference / (load + servers)
+    square = ratio * ratio
+    tail = 0.0
+    if square < 0.0036:
+        for j in range(9, 0, -1):
+            tail = tail * square + 1.0 / (2 * j + 1)
+    else:
+        for j in range(17, 0, -1):
+            tail = tail * square + 1.0 / (2 * j + 1)
+    deviance = ratio * (difference - 2.0 * servers * square * tail)
+    low = 0.0
+    if deviance > _LARGE_DEVIANCE:
+        deviance, low = _deviance_near(servers, load)
+    root = math.sqrt(servers)
+    inverse_root = 1.0 / root
+    inverse = inverse_root * inverse_root
+    x = math.sqrt(2.0 * deviance)
+    eta = math.copysign(x * inverse_root, difference)
+    if servers > 1e5 and abs(eta) < 0.02:
+        temme = _double_series(_TEMME_MOST, inverse, eta)
+        stirling = _polynomial(_STIRLING_MOST, inverse)
+    elif servers > 1e3 and abs(eta) < 0.2:
+        temme = _double_series(_TEMME_MANY, inverse, eta)
+        stirling = _polynomial(_STIRLING_MANY, inverse)
+    else:
+        temme = _double_series(_TEMME, inverse, eta)
+        stirling = _polynomial(_STIRLING, inverse)
+    mills = 0.0
+    if x < _MILLS_END:
+        nearest = int(x * _MILLS_PER_UNIT + 0.5)
+        mills = root * _polynomial(_MILLS[nearest], x - nearest / _MILLS_PER_UNIT)
+    return mills, temme, stirling, deviance, low, root
 
 
 @njit(cache=True)
 def _inverse_uniform(servers, load):
     """1/B by Temme's uniform expansion, for s ≥ 20 and load near servers.
 
-    1/B = 1 + Γ*(s) [√(2πs) e^(sη²/2) ½erfc(η√(s/2)) + Σ c_k(η) s⁻ᵏ],
-    and the exponent is carried in two doubles where it is large.
+    1/B = 1 + Γ*(s) [√s m(η√s) + Σ c_k(η) s⁻ᵏ], where m(−x) = √(2π) e^(x²/2) − m(x).
     """
-    high, low = _deviance(servers, load)
-    root = math.sqrt(high)
-    eta = math.sqrt(2.0 * high / servers)
+    mills, temme, stirling, deviance, low, root = _uniform_parts(servers, load)
     if load < servers:
-        root = -root
-        eta = -eta
-    stirling = math.exp(_stirling_log(servers))
-    mills = math.sqrt(2.0 * math.pi * servers) * math.exp(high) * (1.0 + low)
-    return 1.0 + stirling * (mills * 0.5 * math.erfc(root) + _temme_sum(servers, eta))
+        mills = root * _SQRT_2PI * (math.exp(deviance) * (1.0 + low)) - mills
+    return 1.0 + stirling * (mills + temme)
 
 
 @njit(cache=True)
 def _inverse_fraction(servers, load):
     """1/B = a/(a − s + 1s/(a − s + 2 + 2(s − 1)/(a − s + 4 + …))) (DLMF 8.9.2), for a > s.
 
-    Evaluated by the forward recurrence of the differences (Steed's algorithm): positive terms.
+    Numerators and denominators of the convergents by their recurrence, in units of the load;
+    their terms are positive as long as k ≤ s, so nothing cancels.
     """
-    denominator = load - servers
-    inverse = 1.0 / denominator
-    term = inverse
-    total = inverse
-    for k in range(1, 5000):
-        numerator = k * (servers + 1.0 - k)
+    scale = 1.0 / load
+    step = 2.0 * scale
+    partial = (load - servers) * scale
+    top, top_before = 1.0, 0.0
+    bottom, bottom_before = partial, 1.0
+    change = 1.0
+    k = 0.0
+    while abs(change) > 1e-17 * abs(bottom * top_before) or k < 2.0:
+        k += 1.0
+        numerator = (k * scale) * ((servers + 1.0 - k) * scale)
         if numerator == 0.0:
             break
-        denominator += 2.0
-        ratio = 1.0 / (numerator * inverse + denominator)
-        inverse = ratio
-        term *= denominator * inverse - 1.0
-        total += term
-        if abs(term) <= 1e-17 * total:
-            break
-    return load * total
+        partial += step
+        change *= numerator
+        top, top_before = partial * top + numerator * top_before, top
+        bottom, bottom_before = partial * bottom + numerator * bottom_before, bottom
+    return top / bottom
 
 
 @njit(cache=True)
@@ -227,8 +301,7 @@ def _inverse_light(servers, load):
     high, low = _deviance(servers, load)
     if high > 720.0:
         return math.inf
-    stirling = math.exp(_stirling_log(servers))
-    peak = stirling * math.sqrt(2.0 * math.pi * servers) * math.exp(high) * (1.0 + low)
+    peak = math.exp(_stirling_log(servers)) * math.sqrt(2.0 * math.pi * servers) * math.exp(high) * (1.0 + low)
     return peak - _loss_series(servers, load)
 
 
@@ -283,17 +356,27 @@ def erlang_c(servers, load):
     return math.exp(log_erlang_b(servers, load)) * (servers / (servers - load))
 
 
-def _elementwise(kernel):
-    """Return the kernel as a compiled loop over two one-dimensional arrays."""
-
-    @njit(cache=True)
-    def loop(servers, load, result):
-        for i in range(result.size):
-            result[i] = kernel(servers[i], load[i])
-
-    return loop
+@njit(cache=True)
+def inverse_erlang_b_array(servers, load, result):
+    for i in range(result.size):
+        result[i] = inverse_erlang_b(servers[i], load[i])
 
 
-LOOPS = {
-    kernel: _elementwise(kernel) for kernel in (inverse_erlang_b, log_erlang_b, erlang_b, erlang_c)
-}
+@njit(cache=True)
+def log_erlang_b_array(servers, load, result):
+    for i in range(result.size):
+        result[i] = log_erlang_b(servers[i], load[i])
+
+
+@njit(cache=True)
+def erlang_b_array(servers, load, result):
+    for i in range(result.size):
+        result[i] = erlang_b(servers[i], load[i])
+
+
+@njit(cache=True)
+def erlang_c_array(servers, load, result):
+    for i in range(result.size):
+        result[i] = erlang_c(servers[i], load[i])
+
+

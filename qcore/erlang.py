@@ -38,7 +38,7 @@ def erlang_b(servers, offered_load):
     >>> erlang_b(2, 1.0)
     0.2
     """
-    return _evaluate(_kernels.erlang_b, servers, offered_load)
+    return _evaluate("erlang_b", servers, offered_load)
 
 
 def erlang_c(servers, offered_load):
@@ -71,7 +71,7 @@ def erlang_c(servers, offered_load):
     0.3333333333333333
     """
     try:
-        return _evaluate(_kernels.erlang_c, servers, offered_load)
+        return _evaluate("erlang_c", servers, offered_load)
     except _NoValue:
         pair = np.broadcast_arrays(servers, offered_load)
         first = next(zip(*(np.ravel(part)[~(pair[1] < pair[0]).ravel()] for part in pair)))
@@ -83,29 +83,29 @@ def erlang_c(servers, offered_load):
 
 def _inverse_erlang_b(servers, offered_load):
     """1/B(s, a), which is infinite where B is below 5.6e-309."""
-    return _evaluate(_kernels.inverse_erlang_b, servers, offered_load)
+    return _evaluate("inverse_erlang_b", servers, offered_load)
 
 
 def _log_erlang_b(servers, offered_load):
     """ln B(s, a), finite also where B underflows; −∞ for no load and some servers."""
-    return _evaluate(_kernels.log_erlang_b, servers, offered_load)
+    return _evaluate("log_erlang_b", servers, offered_load)
 
 
 class _NoValue(ValueError):
     """Each argument is in its domain, but the function has no value there."""
 
 
-def _evaluate(kernel, servers, offered_load):
+def _evaluate(name, servers, offered_load):
     """Apply a kernel that returns NaN outside its domain; find out what is wrong only then."""
     if type(servers) in _SCALARS and type(offered_load) in _SCALARS:
-        result = kernel(float(servers), float(offered_load))
+        result = getattr(_kernels, name)(float(servers), float(offered_load))
         if result == result:
             return result
     servers = _checks.real("servers", servers, at_least=0)
     offered_load = _checks.real("offered_load", offered_load, at_least=0)
     pair = np.broadcast_arrays(servers, offered_load)
     result = np.empty(pair[0].shape)
-    _kernels.LOOPS[kernel](pair[0].ravel(), pair[1].ravel(), result.reshape(-1))
+    getattr(_kernels, f"{name}_array")(pair[0].ravel(), pair[1].ravel(), result.reshape(-1))
     if np.isnan(result).any():
         raise _NoValue
     return _checks.unwrap(result)
