@@ -1,0 +1,43 @@
+"""Serve MathJax from the book itself, so that a page makes no request to another host."""
+
+import importlib.metadata
+from pathlib import Path
+
+from sphinx.util.fileutil import copy_asset
+
+FOLDER = "mathjax"
+SCRIPT = "tex-chtml-full.js"
+FONTS = "output/chtml/fonts/woff-v2"
+
+
+def copy_mathjax(app, exception):
+    """Copy the script and the fonts that it loads into the built book."""
+    if exception is not None or app.builder.format != "html":
+        return
+    source = _installed()
+    target = Path(app.outdir) / "_static" / FOLDER
+    copy_asset(source / SCRIPT, target)
+    copy_asset(source / FONTS, target / FONTS)
+
+
+def drop_thebe(app, pagename, templatename, context, doctree):
+    """Leave out the scripts of live-code buttons, which name another host."""
+    context["script_files"] = [
+        script
+        for script in context.get("script_files", ())
+        if "thebe" not in str(getattr(script, "filename", script) or "")
+    ]
+
+
+def _installed():
+    # The package's folder has hyphens in its name: it cannot be imported, but it can be found.
+    files = importlib.metadata.files("sphinx-mathjax-offline")
+    return Path(next(file for file in files if file.name == SCRIPT).locate()).parent
+
+
+def setup(app):
+    """Register the extension."""
+    app.config.mathjax_path = f"{FOLDER}/{SCRIPT}"
+    app.connect("build-finished", copy_mathjax)
+    app.connect("html-page-context", drop_thebe, priority=900)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
