@@ -12,6 +12,7 @@ _HOME = {
     "Esrt": "_deferrals",
     "FixedReturn": "_deferrals",
     "UniformReturn": "_deferrals",
+    "ReturnRule": "_deferrals",
     "DeferralEstimates": "_deferrals",
     "deferrals": "_deferrals",
     "NonIdling": "_many_server",
