@@ -39,19 +39,29 @@ class ClaimRecord:
 
     def __post_init__(self):
         if not IDENTIFIER.fullmatch(self.identifier):
-            raise RecordError(f"identifier = {self.identifier!r}: must be lower-case-with-hyphens")
+            raise RecordError(
+                f"identifier = {self.identifier!r}: must be lower-case-with-hyphens"
+            )
         if not self.sentence.strip().endswith("."):
-            raise RecordError(f"claim {self.identifier}: the sentence must end with a full stop")
+            raise RecordError(
+                f"claim {self.identifier}: the sentence must end with a full stop"
+            )
         for label in self.sources:
             if not SOURCE_LABEL.fullmatch(label):
-                raise RecordError(f"claim {self.identifier}: {label!r} is not a source label")
+                raise RecordError(
+                    f"claim {self.identifier}: {label!r} is not a source label"
+                )
         if not self.evidence:
             raise RecordError(f"claim {self.identifier}: no evidence")
         kinds = {evidence.kind for evidence in self.evidence}
         if not kinds <= set(KINDS):
-            raise RecordError(f"claim {self.identifier}: unknown evidence {kinds - set(KINDS)}")
+            raise RecordError(
+                f"claim {self.identifier}: unknown evidence {kinds - set(KINDS)}"
+            )
         if "formal" in kinds and "rate" not in kinds:
-            raise RecordError(f"claim {self.identifier}: a formal expansion needs a measured rate")
+            raise RecordError(
+                f"claim {self.identifier}: a formal expansion needs a measured rate"
+            )
 
     @property
     def anchor(self):
@@ -62,6 +72,14 @@ class ClaimRecord:
     def kinds(self):
         """The kinds of evidence, each once, in the order in which they were given."""
         return tuple(dict.fromkeys(evidence.kind for evidence in self.evidence))
+
+    def summaries(self):
+        """Return the evidence as lines of Markdown; the same summary again is counted."""
+        counts = {item: self.evidence.count(item) for item in self.evidence}
+        return [
+            f"*{item.kind}*: {item.summary}" + (f" (× {count})" if count > 1 else "")
+            for item, count in counts.items()
+        ]
 
     def line(self):
         """Return the claim on one line of plain text."""
@@ -76,7 +94,12 @@ class ClaimRecord:
         """Return the record that a notebook has stored."""
         try:
             evidence = tuple(Evidence(**item) for item in stored["evidence"])
-            return cls(stored["identifier"], stored["sentence"], tuple(stored["sources"]), evidence)
+            return cls(
+                stored["identifier"],
+                stored["sentence"],
+                tuple(stored["sources"]),
+                evidence,
+            )
         except (KeyError, TypeError) as error:
             raise RecordError(f"not a claim record: {stored!r}") from error
 
@@ -121,7 +144,9 @@ def coverage(records, labels):
         for record in notebook_records:
             for label in record.sources:
                 if label not in covered:
-                    raise RecordError(f"claim {record.identifier}: unknown source label {label!r}")
+                    raise RecordError(
+                        f"claim {record.identifier}: unknown source label {label!r}"
+                    )
                 covered[label].append(record)
     return covered
 
@@ -150,6 +175,5 @@ class ClaimRenderer:
         sources = f" · {', '.join(record.sources)}" if record.sources else ""
         box += nodes.title("", f"Claim{sources}")
         box += markdown(record.sentence)
-        items = "\n".join(f"- *{item.kind}*: {item.summary}" for item in record.evidence)
-        box += markdown(items)
+        box += markdown("\n".join(f"- {summary}" for summary in record.summaries()))
         return [box]

@@ -61,7 +61,9 @@ def check(identifier, sentence, sources, *checks):
         try:
             measured.append(item.run())
         except ClaimFailed as failure:
-            raise ClaimFailed(f"claim {identifier} ({item.evidence.kind}): {failure}") from None
+            raise ClaimFailed(
+                f"claim {identifier} ({item.evidence.kind}): {failure}"
+            ) from None
     return record, measured
 
 
@@ -111,7 +113,9 @@ def proved_inequality(larger, smaller, certificate, reduce=None, strict=True):
     def run():
         for term in terms:
             if not term.is_nonnegative:
-                raise ClaimFailed(f"the term {term} of the certificate is not visibly >= 0")
+                raise ClaimFailed(
+                    f"the term {term} of the certificate is not visibly >= 0"
+                )
         if strict and not any(term.is_positive for term in terms):
             raise ClaimFailed("no term of the certificate is visibly > 0")
         _require_zero(sympy.sympify(larger) - smaller, sympy.Add(*terms), reduce)
@@ -119,7 +123,10 @@ def proved_inequality(larger, smaller, certificate, reduce=None, strict=True):
 
     sign = "positive" if strict else "non-negative"
     return Check(
-        Evidence("proved", f"inequality with a {sign} certificate of {len(terms)} terms"), run
+        Evidence(
+            "proved", f"inequality with a {sign} certificate of {len(terms)} terms"
+        ),
+        run,
     )
 
 
@@ -129,7 +136,11 @@ def _pairs(left, right):
             raise ValueError(f"the shapes {left.shape} and {right.shape} differ")
         return list(zip(left, right, strict=True))
     if isinstance(left, list | tuple):
-        return [pair for one, other in zip(left, right, strict=True) for pair in _pairs(one, other)]
+        return [
+            pair
+            for one, other in zip(left, right, strict=True)
+            for pair in _pairs(one, other)
+        ]
     return [(sympy.sympify(left), sympy.sympify(right))]
 
 
@@ -138,7 +149,12 @@ def _require_zero(left, right, reduce):
     reductions = (
         (reduce,)
         if reduce is not None
-        else (lambda e: e, sympy.expand, lambda e: sympy.cancel(sympy.together(e)), sympy.simplify)
+        else (
+            lambda e: e,
+            sympy.expand,
+            lambda e: sympy.cancel(sympy.together(e)),
+            sympy.simplify,
+        )
     )
     for reduction in reductions:
         residual = reduction(difference)
@@ -161,7 +177,12 @@ class Range:
     def at(self, fraction):
         """Return the value at a fraction in [0, 1] of the way."""
         if self.scale == "integers":
-            return int(min(self.low + np.floor(fraction * (self.high - self.low + 1)), self.high))
+            return int(
+                min(
+                    self.low + np.floor(fraction * (self.high - self.low + 1)),
+                    self.high,
+                )
+            )
         if fraction in (0.0, 1.0):
             return (self.low, self.high)[int(fraction)]
         if self.scale == "logarithmic":
@@ -206,7 +227,9 @@ def sample(domain, points):
     ]
 
 
-def agrees(derived, function, domain, tolerance, points=256, digits=50, name=None, where=None):
+def agrees(
+    derived, function, domain, tolerance, points=256, digits=50, name=None, where=None
+):
     """Evidence that a derived expression gives the numbers of a function of qcore.
 
     Parameters
@@ -232,7 +255,9 @@ def agrees(derived, function, domain, tolerance, points=256, digits=50, name=Non
     name = _qualified_name(function, name)
     kept = [point for point in sample(domain, points) if where is None or where(*point)]
     if len(kept) < 200:
-        raise ValueError(f"only {len(kept)} points satisfy the condition: at least 200 are needed")
+        raise ValueError(
+            f"only {len(kept)} points satisfy the condition: at least 200 are needed"
+        )
     evaluate = (
         derived
         if not isinstance(derived, sympy.Basic)
@@ -253,7 +278,9 @@ def agrees(derived, function, domain, tolerance, points=256, digits=50, name=Non
             )
         return {"largest relative difference": float(f"{worst:.2g}")}
 
-    summary = f"`{name}` at {len(kept)} points, relative difference at most {tolerance:g}"
+    summary = (
+        f"`{name}` at {len(kept)} points, relative difference at most {tolerance:g}"
+    )
     return Check(Evidence("agrees", summary), run)
 
 
@@ -261,8 +288,12 @@ def _qualified_name(function, name):
     if name is None:
         name = f"{function.__module__}.{function.__qualname__}"
     module, _, attribute = name.rpartition(".")
-    if not name.startswith("qcore.") or not hasattr(importlib.import_module(module), attribute):
-        raise ValueError(f"name = {name!r}: must be the dotted name of something in qcore")
+    if not name.startswith("qcore.") or not hasattr(
+        importlib.import_module(module), attribute
+    ):
+        raise ValueError(
+            f"name = {name!r}: must be the dotted name of something in qcore"
+        )
     return name
 
 
@@ -270,12 +301,17 @@ def _reference(evaluate, point, digits):
     values = []
     for precision in (digits, 2 * digits):
         with mpmath.workdps(precision):
-            exact = [value if isinstance(value, int) else mpmath.mpf(value) for value in point]
+            exact = [
+                value if isinstance(value, int) else mpmath.mpf(value)
+                for value in point
+            ]
             values.append(mpmath.mpmathify(evaluate(*exact)))
     coarse, fine = values
     with mpmath.workdps(2 * digits):
         if abs(coarse - fine) > abs(fine) * mpmath.mpf(10) ** (-digits / 2):
-            raise ClaimFailed(f"{digits} digits are not enough to evaluate the result at {point}")
+            raise ClaimFailed(
+                f"{digits} digits are not enough to evaluate the result at {point}"
+            )
     return fine
 
 
@@ -352,7 +388,9 @@ def slope(sizes, errors, expected, within=0.03, name=None):
         ]
         found = float(np.polyfit(*logs, 1)[0])
         if not abs(found - expected) <= within:
-            raise ClaimFailed(f"{what}slope {found:.4f}, expected {expected:g} ± {within:g}")
+            raise ClaimFailed(
+                f"{what}slope {found:.4f}, expected {expected:g} ± {within:g}"
+            )
         return {"slope": float(f"{found:.4f}")}
 
     summary = f"{what}log–log slope {expected:.4g} ± {within:g} over {len(sizes)} sizes"
@@ -367,22 +405,33 @@ def extrapolated(sizes, values, exponents, expected, within, name=None):
     """
     needed = len(exponents) + 1
     if len(sizes) < needed:
-        raise ValueError(f"{len(sizes)} sizes: {len(exponents)} exponents need {needed}")
+        raise ValueError(
+            f"{len(sizes)} sizes: {len(exponents)} exponents need {needed}"
+        )
     what = f"{name}: " if name else ""
 
     def run():
         with mpmath.workdps(50):
             basis = [mpmath.mpf(0), *(mpmath.mpmathify(one) for one in exponents)]
             matrix = mpmath.matrix(
-                [[mpmath.mpmathify(size) ** power for power in basis] for size in sizes[-needed:]]
+                [
+                    [mpmath.mpmathify(size) ** power for power in basis]
+                    for size in sizes[-needed:]
+                ]
             )
-            right = mpmath.matrix([mpmath.mpmathify(value) for value in values[-needed:]])
+            right = mpmath.matrix(
+                [mpmath.mpmathify(value) for value in values[-needed:]]
+            )
             found = float(mpmath.lu_solve(matrix, right)[0])
         if not abs(found - float(expected)) <= within * abs(float(expected)):
-            raise ClaimFailed(f"{what}extrapolated to {found:.6g}, expected {float(expected):.6g}")
+            raise ClaimFailed(
+                f"{what}extrapolated to {found:.6g}, expected {float(expected):.6g}"
+            )
         return {"constant": float(f"{found:.6g}")}
 
-    summary = f"{what}constant {float(expected):.6g}, extrapolated, within {100 * within:g} %"
+    summary = (
+        f"{what}constant {float(expected):.6g}, extrapolated, within {100 * within:g} %"
+    )
     return Check(Evidence("rate", summary), run)
 
 

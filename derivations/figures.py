@@ -12,7 +12,15 @@ STYLE = {
     "axes.titlesize": "medium",
     "axes.prop_cycle": mpl.cycler(
         # Okabe and Ito's palette, which colour-blind readers can tell apart.
-        color=["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"]
+        color=[
+            "#0072B2",
+            "#D55E00",
+            "#009E73",
+            "#CC79A7",
+            "#E69F00",
+            "#56B4E9",
+            "#000000",
+        ]
     ),
     "legend.frameon": False,
     "lines.linewidth": 1.6,

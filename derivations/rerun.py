@@ -59,7 +59,11 @@ def normalise(notebook):
     taken, count = set(), 0
     for cell in notebook.cells:
         cell.metadata = nbformat.from_dict(
-            {key: cell.metadata[key] for key in KEPT_CELL_METADATA if key in cell.metadata}
+            {
+                key: cell.metadata[key]
+                for key in KEPT_CELL_METADATA
+                if key in cell.metadata
+            }
         )
         cell.id = _identifier(cell, taken)
         if cell.cell_type == "code":
@@ -97,9 +101,13 @@ def main(arguments=None):
     from tqdm import tqdm
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("notebooks", nargs="*", type=Path, help="default: all below derivations/")
+    parser.add_argument(
+        "notebooks", nargs="*", type=Path, help="default: all below derivations/"
+    )
     paths = parser.parse_args(arguments).notebooks or sorted(
-        path for path in FOLDER.rglob("*.ipynb") if ".ipynb_checkpoints" not in path.parts
+        path
+        for path in FOLDER.rglob("*.ipynb")
+        if ".ipynb_checkpoints" not in path.parts
     )
     failed = 0
     progress = tqdm(paths, unit="notebook")

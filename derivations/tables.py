@@ -20,7 +20,10 @@ def table(columns, digits=6, formats=None):
     return Markdown(
         tabulate(
             {
-                heading: [_cell(value, formats.get(heading, f".{digits}g")) for value in values]
+                heading: [
+                    _cell(value, formats.get(heading, f".{digits}g"))
+                    for value in values
+                ]
                 for heading, values in columns.items()
             },
             headers="keys",
@@ -37,6 +40,10 @@ def _cell(value, float_format):
     if hasattr(value, "is_integer") and not isinstance(value, int) and float_format:
         return format(float(value), float_format)
     try:
-        return str(int(value)) if int(value) == value else format(float(value), float_format)
+        return (
+            str(int(value))
+            if int(value) == value
+            else format(float(value), float_format)
+        )
     except (TypeError, ValueError):
         return str(value)

@@ -78,7 +78,7 @@ class ClaimLedger(RecordsDirective):
                 [self.link(record)],
                 self.markdown(record.sentence),
                 [nodes.paragraph(text=", ".join(record.sources) or "—")],
-                self.markdown("; ".join(f"*{one.kind}*: {one.summary}" for one in record.evidence)),
+                self.markdown("; ".join(record.summaries())),
             ]
             for notebook_records in records.values()
             for record in notebook_records

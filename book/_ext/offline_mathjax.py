@@ -25,8 +25,13 @@ def drop_thebe(app, pagename, templatename, context, doctree):
     context["script_files"] = [
         script
         for script in context.get("script_files", ())
-        if "thebe" not in str(getattr(script, "filename", script) or "")
+        if "thebe" not in _text(script).lower()
     ]
+
+
+def _text(script):
+    """Return the address of a script, or its body if it stands in the page."""
+    return f"{getattr(script, 'filename', script)} {getattr(script, 'attributes', {}).get('body')}"
 
 
 def _installed():
