@@ -1,0 +1,393 @@
+"""Delay and rejection probabilities in the QED regime, to any order in 1/√servers.
+
+With s servers of rate 1 and the load s − γ√s, both probabilities are asymptotic series in
+ε = 1/√s whose coefficients depend on γ and on the scaling profile alone. They are computed once,
+in decimal arithmetic; an evaluation is then a polynomial in ε.
+"""
+
+import functools
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import numpy as np
+
+from qcore import _checks
+from qcore._series import add, divide, interpolate, precise
+from qcore._waiting_sums import inverse_erlang_b, load_per_server, waiting_sum
+from qcore.admission import FiniteBuffer, ModifiedDrift, NoWaiting, OpenAdmission, ScalingProfile
+from qcore.errors import UnstableSystem
+
+__all__ = [
+    "HIGHEST_ORDER",
+    "Expansion",
+    "delay_coefficients",
+    "delay_expansion",
+    "delay_probability",
+    "rejection_coefficients",
+    "rejection_expansion",
+    "rejection_probability",
+]
+
+HIGHEST_ORDER = 30
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    r"""A probability as a truncated series in 1/√servers, ready for evaluation.
+
+    .. math:: s^{-p/2} \sum_{k=0}^{n} c_k\, s^{-k/2}
+
+    Attributes
+    ----------
+    measure : {"delay", "rejection"}
+        The probability expanded.
+    gamma : float
+        γ; the load per server is 1 − γ/√servers.
+    profile : ScalingProfile
+        The scaling profile.
+    control : {"global", "local"}
+        How the profile is put into practice.
+    order : int
+        n, the number of corrections.
+    leading_power : int
+        p: the first term is of order s^(−p/2).
+    coefficients : ndarray
+        c_0 … c_n, shape (n + 1,). For a finite buffer c_k is a polynomial in u − ½, where u is
+        the fractional part of size·√servers: shape (n + 1, n + 1), lowest power first.
+
+    Notes
+    -----
+    The series is asymptotic: for fixed s the terms shrink only up to some order, after which
+    more corrections make things worse. `truncation_error` shows where.
+    """
+
+    measure: str
+    gamma: float
+    profile: ScalingProfile
+    control: str
+    order: int
+    leading_power: int
+    coefficients: np.ndarray = field(repr=False)
+
+    def __call__(self, servers):
+        """Return the series at ``servers`` (array_like, > max(γ, 0)²), cut off at 0 and 1.
+
+        Where too few servers take the truncated series out of [0, 1], the nearer end is
+        returned: it is closer to any probability. The coefficients give the series itself.
+        """
+        epsilon, fraction = self._point(servers)
+        value = epsilon**self.leading_power * _polynomial(self.coefficients, epsilon, fraction)
+        return _checks.unwrap(np.clip(value, 0.0, 1.0))
+
+    def truncation_error(self, servers):
+        """Return an estimate of the absolute error of the truncation at ``servers``.
+
+        It is the sum of the sizes of the next two terms (one alone may vanish by accident), which
+        is no bound. If it does not decrease with the order, the order is too high for so few
+        servers.
+
+        Raises
+        ------
+        ValueError
+            As for the expansion itself, which is needed to two more orders here.
+        """
+        epsilon, fraction = self._point(servers)
+        coefficients = _coefficients(
+            self.measure, self.gamma, self.profile, self.order + 2, self.control
+        )
+        power = self.leading_power + self.order + 1
+        first, second = (
+            np.abs(_polynomial(row[None], epsilon, fraction))
+            for row in coefficients[self.order + 1 :]
+        )
+        return _checks.unwrap(epsilon**power * (first + epsilon * second))
+
+    def _point(self, servers):
+        servers = _checks.real("servers", servers, above=0)
+        root = np.sqrt(servers)
+        if np.any(self.gamma >= root):
+            raise ValueError(
+                f"gamma = {self.gamma!r}: must be below the square root of servers = "
+                f"{float(servers[self.gamma >= root].flat[0])!r}, or there is no load"
+            )
+        if not isinstance(self.profile, FiniteBuffer):
+            return 1 / root, None
+        return 1 / root, self.profile.size * root - _places(self.profile.size, root)
+
+
+def _places(size, root):
+    """Return the number of n ≥ 1 with n/root ≤ size, as floating point has it in the profile."""
+    places = np.floor(size * root)
+    places = np.where((places + 1) / root <= size, places + 1, places)
+    return np.where(places / root > size, places - 1, places)
+
+
+def _polynomial(coefficients, epsilon, fraction):
+    """Evaluate Σ c_k ε^k, where c_k is a number or a polynomial in ``fraction`` − ½."""
+    value = np.zeros_like(epsilon)
+    for row in coefficients[::-1]:
+        if fraction is not None:
+            row = np.polynomial.polynomial.polyval(fraction - 0.5, row)
+        value = value * epsilon + row
+    return value
+
+
+def delay_expansion(gamma, profile, order=1, control=None):
+    """Return the series of `delay_probability` as an `Expansion`, for repeated evaluation.
+
+    Parameters, errors and accuracy are those of `delay_probability`.
+
+    Examples
+    --------
+    >>> from qcore import qed
+    >>> from qcore.admission import Abandonment
+    >>> expansion = qed.delay_expansion(0.5, Abandonment(2.0), order=3)
+    >>> [round(expansion(servers), 6) for servers in (100, 10000)]
+    [0.267203, 0.261911]
+    >>> f"{expansion.truncation_error(100):.0e}"
+    '1e-06'
+    """
+    return _expansion("delay", gamma, profile, order, control)
+
+
+def rejection_expansion(gamma, profile, order=1, control=None):
+    """Return the series of `rejection_probability` as an `Expansion`, for repeated evaluation.
+
+    Parameters, errors and accuracy are those of `rejection_probability`.
+    """
+    return _expansion("rejection", gamma, profile, order, control)
+
+
+def delay_probability(servers, gamma, profile, order=1, control=None):
+    r"""Return the probability that an arriving customer finds all servers busy, to a given order.
+
+    .. math::
+
+        D_s = \frac{1 + F_s}{1/B_s + F_s}, \qquad ρ = 1 - γ/\sqrt s,
+
+    as a series in 1/√s, truncated after ``order`` corrections to its leading term
+    :math:`L(γ)/(Φ(γ)/φ(γ) + L(γ))`, so that the relative error is of order s^(−(order + 1)/2).
+    If nobody waits (Erlang B) the leading term is :math:`s^{-1/2}φ(γ)/Φ(γ)`.
+
+    Parameters
+    ----------
+    servers : array_like
+        s > 0, not necessarily an integer; √s > γ.
+    gamma : array_like
+        γ > ``profile.gamma_min``, of any sign: below 0 the load exceeds the servers.
+    profile : ScalingProfile
+        The scaling profile, smooth except for `NoWaiting` and `FiniteBuffer`.
+    order : int, optional
+        Number of corrections, 0 to `HIGHEST_ORDER`.
+    control : {"global", "local"}, optional
+        By default the profile's own.
+
+    Returns
+    -------
+    float or ndarray
+        The truncated series, cut off at 0 and 1; see `Expansion`.
+
+    Raises
+    ------
+    UnstableSystem
+        If γ ≤ ``profile.gamma_min`` (γ = 0 is allowed where the Laplace transform is finite).
+    ValueError
+        For arguments outside their domain; or if the profile cannot supply what the order asks
+        for: derivatives of its Laplace transform, of f at 0, of a under local control.
+
+    Notes
+    -----
+    1/B_s is expanded by Jagerman's integral in half-Gaussian moments; F_s by Euler–Maclaurin,
+    under local control with the expansion of :math:`q_s(n)/f` inside the sum. For a finite
+    buffer, whose profile is not smooth, the sum is geometric with ⌊size·√s⌋ terms and the
+    coefficients are polynomials in the fractional part of size·√s.
+
+    All series are carried with 100 decimal digits. Relative error of each coefficient: 1e-15 for
+    the built-in profiles except `PowerDecay`, for orders to 20 and −30 ≤ γ ≤ 30, measured against
+    sums at 60 digits extrapolated to s = ∞. For the others it is that of the profile's Laplace
+    transform, or of the quadrature under local control, times the cancellation in the series.
+    A coefficient below 1e-308 is 0, which for positive γ happens near γ = 38.
+
+    References
+    ----------
+    .. [1] A.J.E.M. Janssen, J.S.H. van Leeuwaarden and J. Sanders, "Scaled control in the QED
+       regime", Performance Evaluation 70 (2013), Theorems 4.1–4.3.
+    .. [2] D.L. Jagerman, "Some properties of the Erlang loss function", Bell System Technical
+       Journal 53 (1974), Theorem 14.
+
+    Examples
+    --------
+    >>> from qcore import qed
+    >>> from qcore.admission import OpenAdmission
+    >>> [round(qed.delay_probability(100, 1.0, OpenAdmission(), order), 6) for order in (0, 1, 2)]
+    [0.223361, 0.217073, 0.217057]
+    """
+    return _probability("delay", servers, gamma, profile, order, control)
+
+
+def rejection_probability(servers, gamma, profile, order=1, control=None):
+    r"""Return the probability that an arriving customer is rejected, to a given order.
+
+    .. math:: D^R_s = \frac{1 + (1 - 1/ρ)F_s}{1/B_s + F_s}, \qquad ρ = 1 - γ/\sqrt s,
+
+    as a series in 1/√s, truncated after ``order`` corrections to its leading term
+    :math:`s^{-1/2}(1 - γL(γ))/(Φ(γ)/φ(γ) + L(γ))`. For `Abandonment` under local control, the
+    Erlang A system, it is the probability of abandonment.
+
+    Parameters
+    ----------
+    servers, gamma, profile, order, control
+        As for `delay_probability`.
+
+    Returns
+    -------
+    float or ndarray
+        The truncated series, cut off at 0 and 1; exactly 0 for `OpenAdmission`.
+
+    Raises
+    ------
+    UnstableSystem, ValueError
+        As for `delay_probability`.
+
+    Notes
+    -----
+    Method and accuracy are those of `delay_probability`, except that for a profile given by
+    functions the factor 1 − γL(γ) loses the digits that it cancels.
+
+    References
+    ----------
+    .. [1] A.J.E.M. Janssen, J.S.H. van Leeuwaarden and J. Sanders, "Scaled control in the QED
+       regime", Performance Evaluation 70 (2013), Theorem 4.3.
+
+    Examples
+    --------
+    >>> from qcore import erlang, qed
+    >>> from qcore.admission import NoWaiting
+    >>> abs(qed.rejection_probability(400, 1.0, NoWaiting(), 8) - erlang.erlang_b(400, 380)) < 1e-11
+    True
+    """
+    return _probability("rejection", servers, gamma, profile, order, control)
+
+
+def delay_coefficients(gamma, profile, order, control=None):
+    """Return the coefficients c_0 … c_order of `delay_probability` in powers of 1/√servers.
+
+    Parameters
+    ----------
+    gamma : float
+        γ > ``profile.gamma_min``.
+    profile, order, control
+        As for `delay_probability`.
+
+    Returns
+    -------
+    ndarray
+        Shape (order + 1,), of the series s^(−p/2) Σ c_k s^(−k/2) with p = 1 for `NoWaiting` and 0
+        for every other profile. For a `FiniteBuffer` shape (order + 1, order + 1): row k holds
+        the polynomial c_k in u − ½, u the fractional part of size·√servers.
+
+    Raises
+    ------
+    UnstableSystem, ValueError
+        As for `delay_probability`.
+
+    Examples
+    --------
+    >>> from qcore import qed
+    >>> from qcore.admission import NoWaiting
+    >>> qed.delay_coefficients(0.0, NoWaiting(), 2).round(12)
+    array([ 0.797884560803, -0.424413181578,  0.159291113203])
+    """
+    return delay_expansion(gamma, profile, order, control).coefficients.copy()
+
+
+def rejection_coefficients(gamma, profile, order, control=None):
+    """Return the coefficients c_0 … c_order of `rejection_probability` over 1/√servers.
+
+    As `delay_coefficients`, but p = 1 for every profile: c_0 belongs to s^(−1/2).
+    """
+    return rejection_expansion(gamma, profile, order, control).coefficients.copy()
+
+
+def _probability(measure, servers, gamma, profile, order, control):
+    servers, gamma = np.broadcast_arrays(
+        _checks.real("servers", servers, above=0), _checks.real("gamma", gamma)
+    )
+    result = np.empty(servers.shape)
+    for value in np.unique(gamma):
+        chosen = gamma == value
+        result[chosen] = _expansion(measure, value, profile, order, control)(servers[chosen])
+    return _checks.unwrap(result)
+
+
+def _expansion(measure, gamma, profile, order, control):
+    gamma = _checks.scalar("gamma", gamma)
+    order = _checks.count("order", order, at_most=HIGHEST_ORDER)
+    if not isinstance(profile, ScalingProfile):
+        raise ValueError(f"profile = {profile!r}: must be a ScalingProfile")
+    control = profile.resolve_control(control)
+    if not profile.is_finite_at(gamma):
+        raise UnstableSystem(
+            f"gamma = {gamma!r}: must be above gamma_min = {profile.gamma_min:g} of {profile!r}, "
+            "or the queue grows without bound"
+        )
+    # γ_s = γ only at 0: at any other γ_min the transform cannot be expanded.
+    if gamma == profile.gamma_min != 0:
+        raise ValueError(
+            f"gamma = {gamma!r}: there is no expansion at gamma_min itself, where the Laplace "
+            "transform has no derivatives"
+        )
+    coefficients = _coefficients(measure, gamma, profile, order, control)
+    leading_power = 1 if measure == "rejection" or isinstance(profile, NoWaiting) else 0
+    return Expansion(measure, gamma, profile, control, order, leading_power, coefficients)
+
+
+@functools.lru_cache(maxsize=256)
+def _coefficients(measure, gamma, profile, order, control):
+    with precise():
+        if isinstance(profile, FiniteBuffer):
+            rows = _polynomials_in_fraction(measure, Decimal(gamma), profile, order, control)
+        else:
+            rows = _series(measure, Decimal(gamma), profile, order, control, None)
+        coefficients = np.array(rows, dtype=object).astype(float)
+    if not np.all(np.isfinite(coefficients)):
+        raise ValueError(
+            f"order = {order!r}: the coefficients at gamma = {gamma!r} exceed the largest "
+            "floating-point number; ask for a lower order"
+        )
+    coefficients.flags.writeable = False
+    return coefficients
+
+
+def _polynomials_in_fraction(measure, gamma, profile, order, control):
+    """Return the coefficients as polynomials in fraction − ½: that of ε^k has degree k."""
+    nodes = [Decimal(i) / max(order, 1) - Decimal("0.5") for i in range(order + 1)]
+    series = [
+        _series(measure, gamma, profile, order, control, node + Decimal("0.5")) for node in nodes
+    ]
+    rows = np.full((order + 1, order + 1), Decimal(0), dtype=object)
+    for k, values in enumerate(zip(*series, strict=True)):
+        rows[k, : k + 1] = interpolate(nodes[: k + 1], values[: k + 1])
+    return rows
+
+
+def _series(measure, gamma, profile, order, control, fraction):
+    """Return the coefficients after the leading power, as decimals."""
+    if measure == "rejection" and _admits_all(profile):
+        return [Decimal(0)] * (order + 1)
+    waiting = waiting_sum(profile, gamma, order, control, fraction)
+    denominator = add(inverse_erlang_b(gamma, order), waiting)
+    if measure == "rejection":
+        numerator = [-gamma * c for c in divide(waiting, load_per_server(gamma, order))]
+        numerator[0] += 1
+    elif isinstance(profile, NoWaiting):
+        numerator = [Decimal(1), *[Decimal(0)] * order]
+    else:
+        numerator = list(waiting)
+        if order >= 1:
+            numerator[1] += 1
+    return divide(numerator, denominator)
+
+
+def _admits_all(profile):
+    return isinstance(profile, OpenAdmission) or profile == ModifiedDrift(1.0)
