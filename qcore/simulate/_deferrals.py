@@ -11,7 +11,7 @@ from qcore._checks import count, scalar
 from qcore.simulate._batches import BATCHES, batch_sizes, ratio
 from qcore.simulate._estimate import Estimate
 from qcore.simulate._heap import pop, push
-from qcore.simulate._random import exponential, random_state, seed_sequence, uniform
+from qcore.simulate._random import exponential, random_state, uniform
 
 
 @dataclass(frozen=True)
@@ -131,6 +131,22 @@ class ReturnRule:
 
 
 @dataclass(frozen=True)
+class DeferralCensus:
+    """What became of every arrival of a run, the warm-up included, at its last arrival.
+
+    ``arrivals = served + lost_on_arrival + lost_on_return + in_service + in_deferral``, exactly;
+    each number is counted on its own.
+    """
+
+    arrivals: int
+    served: int
+    lost_on_arrival: int
+    lost_on_return: int
+    in_service: int
+    in_deferral: int
+
+
+@dataclass(frozen=True)
 class DeferralEstimates:
     """Long-run averages of the loss system with deferrals, each an `Estimate`.
 
@@ -145,6 +161,8 @@ class DeferralEstimates:
         Fraction of customers told to come back later.
     mean_busy, mean_deferred : Estimate
         Time averages of the number of busy servers and of the number in deferral.
+    census : DeferralCensus
+        Where every arrival of the run was at its end.
     configuration_distribution : Estimate or None
         Fraction of time with d customers deferred and k servers busy, where asked for: value and
         standard error are arrays of shape (max_deferrals + 1, servers + 1).
@@ -159,6 +177,7 @@ class DeferralEstimates:
     deferral_probability: Estimate
     mean_busy: Estimate
     mean_deferred: Estimate
+    census: DeferralCensus
     configuration_distribution: Estimate | None = None
     accepted_return_rate: Estimate | None = None
 
@@ -194,8 +213,8 @@ def deferrals(
         When a deferred customer returns.
     customers : int
         Number of arrivals observed, >= 1000.
-    seed : int or numpy.random.SeedSequence
-        The same seed gives the same result.
+    seed : int
+        At least 0; the same seed gives the same result.
     warmup : int, optional
         Number of arrivals simulated before observation begins, >= 0; by default a tenth of
         ``customers``.
@@ -217,20 +236,21 @@ def deferrals(
     Notes
     -----
     The number of busy servers is a Markov process between returns, so an event costs one
-    exponential and one uniform number, whatever the number of servers. The run starts with the
-    offered load, or all servers, busy and no one deferred, and the arrivals of the warm-up are
-    not counted; what is left of the start is small beside the standard error when the warm-up
-    spans many service and deferral times.
+    exponential and one uniform number, whatever the number of servers. The run starts empty,
+    and the arrivals of the warm-up are not counted; what is left of the start is small beside
+    the standard error when the warm-up spans many service and deferral times.
 
-    Standard errors come from 256 batches with equal numbers of arrivals, merged down to 32
-    while neighbours are correlated. They are honest when a thirty-second of the run is long
-    beside the memory of the system, and when what is estimated happened dozens of times; a loss
-    or deferral that was never seen is reported as 0 with the standard error 1/``customers``.
+    Standard errors are those of overlapping batch means [2]_ over a 32nd of the run. They are
+    honest when that is long beside the memory of the system (a few service and deferral times),
+    and when what is estimated happened dozens of times; a loss or deferral that was never seen
+    is reported as 0 with the standard error 1/``customers``.
 
     References
     ----------
     .. [1] A. Kagrecha and J. Nair, "Deferral-based policies for loss systems", 2019,
        arXiv:1910.12894, Algorithm 1 and the policies of its experiments.
+    .. [2] M. S. Meketon and B. Schmeiser, "Overlapping batch means: something for nothing?",
+       Winter Simulation Conference, 1984.
 
     Examples
     --------
@@ -247,18 +267,17 @@ def deferrals(
     service_rate = scalar("service_rate", service_rate, above=0)
     customers = count("customers", customers, at_least=1000)
     warmup = customers // 10 if warmup is None else count("warmup", warmup)
-    simulate = _simulation(policy, seed_sequence(seed))
+    simulate = _simulation(policy, count("seed", seed))
     shape = (BATCHES + 1, max_deferrals + 1, servers + 1) if configurations else (0, 0, 0)
     occupancy = np.zeros(shape)
     accepted = np.zeros(shape[::2])
     counts, times = simulate(
         (servers, max_deferrals, arrival_rate, service_rate),
-        int(min(servers, arrival_rate / service_rate)),
         np.concatenate([[warmup], batch_sizes(customers)]),
         occupancy,
         accepted,
     )
-    arrived, _, lost_on_arrival, lost_on_return, deferred, _, _ = counts[1:].T
+    arrived, lost_on_arrival, lost_on_return, deferred = counts[1:, :4].T
     duration, busy_time, deferred_time = times[1:].T
     if configurations:
         distribution = Estimate(*ratio(occupancy[1:], duration))
@@ -270,8 +289,22 @@ def deferrals(
         deferral_probability=_fraction(deferred, arrived),
         mean_busy=_average(busy_time, duration),
         mean_deferred=_average(deferred_time, duration),
+        census=_census(counts),
         configuration_distribution=distribution if configurations else None,
         accepted_return_rate=accepted_rate if configurations else None,
+    )
+
+
+def _census(counts):
+    arrivals, lost_on_arrival, lost_on_return, _, served, _, _ = counts.sum(axis=0).tolist()
+    in_service, in_deferral = counts[-1, -2:].tolist()
+    return DeferralCensus(
+        arrivals=arrivals,
+        served=served,
+        lost_on_arrival=lost_on_arrival,
+        lost_on_return=lost_on_return,
+        in_service=in_service,
+        in_deferral=in_deferral,
     )
 
 
@@ -288,7 +321,8 @@ def _fraction(hits, trials):
 
 def _simulation(policy, seed):
     """Return the compiled simulation of the policy, its generator and parameters filled in."""
-    random = random_state(seed)
+    stream, rule_stream = np.random.SeedSequence(seed).spawn(2)
+    random = random_state(stream)
     match policy:
         case Dsrt(spacing):
             return partial(_run, random, _DSRT, spacing, None, None, None)
@@ -299,8 +333,7 @@ def _simulation(policy, seed):
         case UniformReturn(max_deferral_time):
             return partial(_run, random, _UNIFORM, max_deferral_time, None, None, None)
         case ReturnRule(return_time, parameters):
-            (rule_seed,) = seed.spawn(1)
-            rule_random = np.random.default_rng(rule_seed)
+            rule_random = np.random.default_rng(rule_stream)
             return partial(_run_own, random, _OWN, 0.0, return_time, rule_random, parameters)
     raise ValueError(
         f"policy = {policy!r}: must be a Dsrt, Esrt, FixedReturn, UniformReturn or ReturnRule"
@@ -322,7 +355,7 @@ def _return_time(kind, random, now, last_return, parameter):
     return now + parameter * uniform(random)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _run(
     random,
     kind,
@@ -331,14 +364,13 @@ def _run(
     rule_random,
     rule_parameters,
     system,
-    busy,
     sizes,
     occupancy,
     accepted,
 ):
     """Simulate one batch of arrivals after another; return counts and times, a row a batch.
 
-    Counts: arrived, served, lost on arrival, lost on return, deferred, and at the end of the
+    Counts: arrived, lost on arrival, lost on return, deferred, served, and at the end of the
     batch busy and in deferral. Times: duration, and the integrals of busy and in deferral.
     """
     servers, max_deferrals, arrival_rate, service_rate = system
@@ -346,7 +378,7 @@ def _run(
     times = np.zeros((len(sizes), 3))
     detailed = occupancy.size > 0
     returns = np.empty(min(max_deferrals, 16))
-    in_deferral = 0
+    busy = in_deferral = 0
     next_return = np.inf
     last_return = 0.0
     for batch, size in enumerate(sizes):
@@ -400,10 +432,10 @@ def _run(
                 served += 1
         counts[batch] = (
             arrived,
-            served,
             lost_on_arrival,
             lost_on_return,
             deferred,
+            served,
             busy,
             in_deferral,
         )
@@ -417,4 +449,4 @@ def _run(
 
 
 # Numba cannot keep on disk what calls a function that it was handed.
-_run_own = njit(_run.py_func)
+_run_own = njit(_run.py_func, nogil=True)

@@ -7,18 +7,9 @@ an address; it can when the state is an array.
 import numpy as np
 from numba import njit
 
-from qcore._checks import count
-
-
-def seed_sequence(seed):
-    """Return the seed as a NumPy `SeedSequence`."""
-    if isinstance(seed, np.random.SeedSequence):
-        return seed
-    return np.random.SeedSequence(count("seed", seed))
-
 
 def random_state(seed):
-    """Return the four words of state of a generator with this `SeedSequence`."""
+    """Return the four words of state of a generator with this NumPy `SeedSequence`."""
     return seed.generate_state(4, np.uint64)
 
 
