@@ -1,0 +1,78 @@
+"""Minima of a function of one variable that is known by its values only, to full accuracy."""
+
+import numpy as np
+
+_EPS = np.finfo(float).eps
+
+
+def _lobatto_slope_weights(degree):
+    """Nodes on [0, 1] and the weights that give the interpolant's slope at 0."""
+    nodes = np.sin(np.pi * np.arange(degree + 1) / (2 * degree)) ** 2
+    barycentric = (-1.0) ** np.arange(degree + 1)
+    barycentric[[0, -1]] *= 0.5
+    weights = np.zeros(degree + 1)
+    weights[1:] = barycentric[1:] / barycentric[0] / (nodes[0] - nodes[1:])
+    weights[0] = -weights[1:].sum()
+    return nodes, weights
+
+
+_NODES, _WEIGHTS = _lobatto_slope_weights(10)
+_NOISE_GAIN = float(np.abs(_WEIGHTS).sum())
+
+
+def one_sided_slope(function, x, reach):
+    """Slope of ``function`` at ``x`` seen from the side of ``x + reach``, and its error.
+
+    The slope of the interpolating polynomial of degree 10 on a window beginning at ``x``; the
+    window shrinks until two of them agree best, so that kinks beyond it do not matter. The error
+    is that disagreement and what rounding of ``function`` (1 ulp of its terms) can do.
+
+    ``function`` returns a value and the size of the terms it was made of.
+    """
+    slope, error = 0.0, np.inf
+    previous, noise = None, 0.0
+    width = reach
+    floor = max(abs(x), 1e-290) * 64 * _EPS
+    while abs(width) > floor and noise < error:
+        points = x + width * _NODES
+        values, sizes = np.array([function(float(point)) for point in points]).T
+        estimate = float(_WEIGHTS @ (values - values[0])) / width
+        noise = _EPS * _NOISE_GAIN * float(sizes.max()) / abs(width)
+        if previous is not None:
+            doubt = abs(estimate - previous) + noise
+            if doubt < error:
+                slope, error = estimate, doubt
+        previous = estimate
+        width /= 4
+    return slope, error
+
+
+def first_point(predicate, lower, upper):
+    """Smallest point of [lower, upper] at which a predicate, once true always true, holds.
+
+    Bisection down to neighbouring floats; geometric while the ends differ in magnitude.
+    ``predicate(upper)`` is taken to be true.
+    """
+    if predicate(lower):
+        return lower
+    while True:
+        if lower > 0 and upper > 4 * lower:
+            middle = (lower * upper) ** 0.5 if lower * upper > 1e-300 else 2 * lower
+        else:
+            middle = lower + (upper - lower) / 2
+        if not lower < middle < upper or upper - lower <= 4 * _EPS * upper:
+            return upper
+        if predicate(middle):
+            upper = middle
+        else:
+            lower = middle
+
+
+def lowest_point(function, lower, upper):
+    """A point at which a function with one valley in [lower, upper] is least, to rounding."""
+    while True:
+        points = [float(point) for point in np.linspace(lower, upper, 9)]
+        k = int(np.argmin([function(point) for point in points]))
+        if upper - lower <= 8 * _EPS * upper:
+            return points[k]
+        lower, upper = points[max(k - 1, 0)], points[min(k + 1, 8)]
