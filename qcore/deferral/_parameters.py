@@ -4,8 +4,8 @@ import functools
 
 from qcore import _checks
 
-# Products and ratios of two rates, and squares of one, stay finite and positive in between.
-_SMALLEST, _LARGEST = 1e-150, 1e150
+# Products, ratios and squares of rates, times a count of servers, then stay within floats.
+_SMALLEST, _LARGEST = 1e-60, 1e60
 
 rates = functools.partial(_checks.real, at_least=_SMALLEST, at_most=_LARGEST)
 times = rates

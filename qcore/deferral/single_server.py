@@ -43,11 +43,11 @@ def blocking_probability(arrival_rate, service_rate, spacing):
     Parameters
     ----------
     arrival_rate : array_like
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-150 to 1e150.
+        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
     service_rate : array_like
-        Service rate :math:`\mu` of the server, per unit of time, from 1e-150 to 1e150.
+        Service rate :math:`\mu` of the server, per unit of time, from 1e-60 to 1e60.
     spacing : array_like
-        Time :math:`x` from a blocked arrival to its return, from 1e-150 to 1e150.
+        Time :math:`x` from a blocked arrival to its return, from 1e-60 to 1e60.
 
     Returns
     -------
@@ -96,11 +96,11 @@ def exponential_blocking_probability(arrival_rate, service_rate, rearrival_rate)
     Parameters
     ----------
     arrival_rate : array_like
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-150 to 1e150.
+        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
     service_rate : array_like
-        Service rate :math:`\mu` of the server, per unit of time, from 1e-150 to 1e150.
+        Service rate :math:`\mu` of the server, per unit of time, from 1e-60 to 1e60.
     rearrival_rate : array_like
-        Rate :math:`\alpha` at which a deferred customer returns, from 1e-150 to 1e150.
+        Rate :math:`\alpha` at which a deferred customer returns, from 1e-60 to 1e60.
 
     Returns
     -------
@@ -146,11 +146,11 @@ def random_return_blocking_probability(
     Parameters
     ----------
     arrival_rate : array_like
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-150 to 1e150.
+        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
     service_rate : array_like
-        Service rate :math:`\mu` of the server, per unit of time, from 1e-150 to 1e150.
+        Service rate :math:`\mu` of the server, per unit of time, from 1e-60 to 1e60.
     mean_deferral_time : array_like
-        Mean :math:`\mathrm{E}X` of the time to return, from 1e-150 to 1e150.
+        Mean :math:`\mathrm{E}X` of the time to return, from 1e-60 to 1e60.
     laplace_transform : callable
         The function :math:`s \mapsto \mathrm{E}e^{-sX}`, called once with an array of
         :math:`s = \Lambda`.
@@ -205,11 +205,11 @@ def relative_gain(arrival_rate, service_rate, spacing):
     Parameters
     ----------
     arrival_rate : array_like
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-150 to 1e150.
+        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
     service_rate : array_like
-        Service rate :math:`\mu` of the server, per unit of time, from 1e-150 to 1e150.
+        Service rate :math:`\mu` of the server, per unit of time, from 1e-60 to 1e60.
     spacing : array_like
-        Time :math:`x` from a blocked arrival to its return, from 1e-150 to 1e150.
+        Time :math:`x` from a blocked arrival to its return, from 1e-60 to 1e60.
 
     Returns
     -------
@@ -253,9 +253,9 @@ def optimal_spacing(arrival_rate, service_rate, max_deferral_time=math.inf):
     Parameters
     ----------
     arrival_rate : array_like
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-150 to 1e150.
+        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
     service_rate : array_like
-        Service rate :math:`\mu` of the server, per unit of time, from 1e-150 to 1e150.
+        Service rate :math:`\mu` of the server, per unit of time, from 1e-60 to 1e60.
     max_deferral_time : array_like, optional
         Longest deferral :math:`\hat T > 0` that customers accept; no limit by default.
 

@@ -1,0 +1,445 @@
+r"""Exponentially spaced return times: at most D customers deferred, returning at one total rate.
+
+:math:`K` servers, arrivals at rate :math:`\lambda`, services at rate :math:`\mu` each, no
+waiting room. A customer who finds all servers busy is deferred if fewer than :math:`D` are.
+While somebody is deferred, one of them returns at rate :math:`\alpha`; whoever finds all
+servers busy on return is lost. The number busy and the number deferred, :math:`(k, d)`, form
+a Markov chain.
+
+The chain is solved level by level, from :math:`d = D` down. With the stationary probabilities
+:math:`\pi_d(k)` of one level known, the flow across the cut between two levels,
+
+.. math:: \lambda \pi_{d-1}(K) = \alpha \sum_k \pi_d(k),
+
+starts the next one, and the balance of its states :math:`k < K` is a tridiagonal system. Its
+elimination from :math:`k = 0` upwards has the pivots :math:`\lambda + \varepsilon_k`,
+
+.. math::
+
+    \varepsilon_k = \alpha + k\mu \frac{\varepsilon_{k-1}}{\lambda + \varepsilon_{k-1}},
+    \qquad \varepsilon_0 = \alpha,
+
+(:math:`\varepsilon_k = 0` on the level :math:`d = 0`), so that no step subtracts. A step of the
+recursion in complex arithmetic, :math:`\alpha(1 + i\eta)` with :math:`\eta = 10^{-20}`, leaves
+the derivative by :math:`\ln \alpha` in the imaginary part, as accurate as the value.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from qcore import _checks
+from qcore.deferral import _optimum, _parameters
+
+__all__ = [
+    "Optimum",
+    "blocking_probability",
+    "configuration_distribution",
+    "deferrals_in_use",
+    "optimal_rearrival_rate",
+]
+
+_LARGE_EXPONENT = 500
+_LARGE = 2.0**_LARGE_EXPONENT
+_DERIVATIVE_STEP = 1e-20
+_SMALLEST_BLOCKING = 1e-280
+_NO_DISTRIBUTION = np.empty((0, 0))
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best rate of return, and what it achieves.
+
+    Attributes
+    ----------
+    rearrival_rate : float
+        Rate at which customers return while somebody is deferred, per unit of time.
+    max_deferrals : int
+        Largest number deferred at a time that this rate leaves room for.
+    blocking_probability : float
+        Fraction of customers lost.
+    """
+
+    rearrival_rate: float
+    max_deferrals: int
+    blocking_probability: float
+
+
+def blocking_probability(servers, max_deferrals, arrival_rate, service_rate, rearrival_rate):
+    r"""Return the fraction of customers lost, on arrival or on return.
+
+    .. math::
+
+        P_B = \pi_D(K) + \frac{\alpha}{\lambda} \sum_{d=1}^{D} \pi_d(K)
+
+    Parameters
+    ----------
+    servers : int
+        Number of servers :math:`K \ge 1`.
+    max_deferrals : int
+        Largest number deferred at a time, :math:`D \ge 0`; with 0 it is Erlang's loss system.
+    arrival_rate : array_like
+        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
+    service_rate : array_like
+        Service rate :math:`\mu` of one server, per unit of time, from 1e-60 to 1e60.
+    rearrival_rate : array_like
+        Rate :math:`\alpha` of returns while anybody is deferred, from 1e-60 to 1e60.
+
+    Returns
+    -------
+    float or ndarray
+        Blocking probability, for rates broadcast together; 0 where it is below about 1e-308.
+
+    Raises
+    ------
+    ValueError
+        If a count is not an integer in its range, or a rate not a number in its range.
+
+    Notes
+    -----
+    Subtraction-free recursion over the levels in time :math:`O(KD)` and memory
+    :math:`O(K + D)`, about 9 nanoseconds a state; each level is kept as a conditional law with
+    a mass of its own exponent, so that nothing overflows. Measured against 160-bit arithmetic:
+    relative error below 4e-15 up to :math:`K = D = 1000`.
+
+    References
+    ----------
+    Kagrecha and Nair, arXiv 1910.12894 (2019), equations (7)-(14).
+
+    Examples
+    --------
+    >>> blocking_probability(10, 2, 10.3, 1.0, 3.0)
+    0.19765232871...
+    >>> blocking_probability(10, 0, 10.3, 1.0, 3.0)  # Erlang B
+    0.2283136250...
+    """
+    servers, max_deferrals = _counts(servers, max_deferrals)
+    rates = np.broadcast_arrays(
+        _parameters.rates("arrival_rate", arrival_rate),
+        _parameters.rates("service_rate", service_rate),
+        _parameters.rates("rearrival_rate", rearrival_rate),
+    )
+    result = np.empty(rates[0].shape)
+    for index in np.ndindex(result.shape):
+        arrival, service, rearrival = (float(rate[index]) for rate in rates)
+        result[index] = _solve(
+            servers, max_deferrals, service / arrival, rearrival / arrival, _NO_DISTRIBUTION
+        )[0]
+    return _checks.unwrap(result)
+
+
+def configuration_distribution(servers, max_deferrals, arrival_rate, service_rate, rearrival_rate):
+    r"""Return the stationary law of the numbers of busy servers and deferred customers.
+
+    .. math::
+
+        (\lambda + k\mu + \alpha 1_{d \ge 1}) \pi_d(k)
+          = \lambda \pi_d(k-1) + (k+1)\mu \pi_d(k+1) + \alpha \pi_{d+1}(k-1), \quad k < K,
+        \qquad
+        \lambda \pi_d(K) = \alpha \sum_k \pi_{d+1}(k)
+
+    Parameters
+    ----------
+    servers : int
+        Number of servers :math:`K \ge 1`.
+    max_deferrals : int
+        Largest number deferred at a time, :math:`D \ge 0`; with 0 it is Erlang's loss system.
+    arrival_rate : float
+        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
+    service_rate : float
+        Service rate :math:`\mu` of one server, per unit of time, from 1e-60 to 1e60.
+    rearrival_rate : float
+        Rate :math:`\alpha` of returns while anybody is deferred, from 1e-60 to 1e60.
+
+    Returns
+    -------
+    ndarray, shape (max_deferrals + 1, servers + 1)
+        Probability of :math:`d` deferred and :math:`k` busy in row :math:`d`, column :math:`k`;
+        0 where it is below about 1e-308.
+
+    Raises
+    ------
+    ValueError
+        If a count is not an integer in its range, or a rate not a number in its range.
+
+    Notes
+    -----
+    Method as for `blocking_probability`. Measured against 160-bit arithmetic, every component
+    above 1e-290: relative error below 2e-14 at :math:`K = D = 100` and below 1e-13 at
+    :math:`K = D = 1000`.
+
+    References
+    ----------
+    Kagrecha and Nair, arXiv 1910.12894 (2019), equations (7)-(13).
+
+    Examples
+    --------
+    >>> configuration_distribution(1, 1, 1.0, 1.0, 1.0).round(6)
+    array([[0.333333, 0.333333],
+           [0.111111, 0.222222]])
+    """
+    servers, max_deferrals = _counts(servers, max_deferrals)
+    arrival_rate = _parameters.rate("arrival_rate", arrival_rate)
+    service_rate = _parameters.rate("service_rate", service_rate)
+    rearrival_rate = _parameters.rate("rearrival_rate", rearrival_rate)
+    distribution = np.empty((max_deferrals + 1, servers + 1))
+    _solve(
+        servers,
+        max_deferrals,
+        service_rate / arrival_rate,
+        rearrival_rate / arrival_rate,
+        distribution,
+    )
+    return distribution
+
+
+def deferrals_in_use(max_deferrals, rearrival_rate, max_deferral_time):
+    r"""Return how many customers may be deferred so that nobody is deferred too long in the mean.
+
+    .. math:: D = \min(\hat D, \lfloor \alpha \hat T \rfloor)
+
+    Parameters
+    ----------
+    max_deferrals : int
+        Largest number :math:`\hat D \ge 1` allowed at a time.
+    rearrival_rate : float
+        Rate :math:`\alpha` of returns while anybody is deferred, from 1e-60 to 1e60.
+    max_deferral_time : float
+        Largest mean time :math:`\hat T` from a blocked arrival to its return.
+
+    Returns
+    -------
+    int
+        Number of deferrals; a product within rounding of an integer counts as it.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or if the time leaves no room for one deferral.
+
+    Examples
+    --------
+    >>> deferrals_in_use(100, 29 / 10, 10.0)
+    29
+    """
+    max_deferrals = _checks.count("max_deferrals", max_deferrals, at_least=1)
+    rearrival_rate = _parameters.rate("rearrival_rate", rearrival_rate)
+    max_deferral_time = _parameters.time("max_deferral_time", max_deferral_time)
+    deferrals = _optimum.deferrals_in_use(max_deferrals, rearrival_rate * max_deferral_time)
+    if deferrals == 0:
+        raise ValueError(
+            f"rearrival_rate = {rearrival_rate!r}: must be at least 1 / max_deferral_time = "
+            f"{1.0 / max_deferral_time!r}, else not one customer can be deferred"
+        )
+    return deferrals
+
+
+def optimal_rearrival_rate(servers, max_deferrals, arrival_rate, service_rate, max_deferral_time):
+    r"""Return the rate of return at which the fewest customers are lost.
+
+    .. math::
+
+        \min_{\alpha \ge 1/\hat T} P_B(K, D, \lambda, \mu, \alpha), \qquad
+        D = \min(\hat D, \lfloor \alpha \hat T \rfloor)
+
+    Parameters
+    ----------
+    servers : int
+        Number of servers :math:`K \ge 1`.
+    max_deferrals : int
+        Largest number :math:`\hat D \ge 1` deferred at a time.
+    arrival_rate : float
+        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
+    service_rate : float
+        Service rate :math:`\mu` of one server, per unit of time, from 1e-60 to 1e60.
+    max_deferral_time : float
+        Largest mean time :math:`\hat T` from a blocked arrival to its return, from 1e-60 to 1e60.
+
+    Returns
+    -------
+    Optimum
+        Its fields are rearrival_rate, max_deferrals (the :math:`D` in use) and
+        blocking_probability.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or if hardly anybody is lost (blocking probability
+        below 1e-280).
+
+    Notes
+    -----
+    The blocking probability jumps where :math:`\alpha \hat T` is an integer. Between two jumps
+    the best rate is the left end, :math:`D/\hat T` exactly, or the root of the exact derivative
+    by :math:`\ln \alpha`: of the blocking probability where it is less than half of Erlang's,
+    else of what deferring gains,
+
+    .. math::
+
+        B_K - P_B = \frac{\alpha}{\lambda}
+            \sum_{k<K} \Big(1 - \frac{B_K}{B_k}\Big) \sum_{d \ge 1} \pi_d(k),
+        \qquad B_k = \text{Erlang B with } k \text{ servers},
+
+    a sum of positive terms, so that the root stays sharp where deferring changes little. Which
+    :math:`D` is best is found by bisection, on the ground, observed in every system tried and
+    not proved, that the smallest values of the pieces fall and then rise with :math:`D`.
+    Measured against 50-digit arithmetic at small sizes: relative error of the rate below 1e-12.
+
+    References
+    ----------
+    Kagrecha and Nair, arXiv 1910.12894 (2019), section on exponentially spaced return times.
+
+    Examples
+    --------
+    >>> optimal_rearrival_rate(1, 1, 3.0, 1.0, 10.0)  # with one server, the arrival rate
+    Optimum(rearrival_rate=3.0000000..., max_deferrals=1, blocking_probability=0.73469387755...)
+    >>> optimal_rearrival_rate(100, 1000, 101.0, 1.0, 1.0)  # here the mean time binds
+    Optimum(rearrival_rate=24.0, max_deferrals=24, blocking_probability=0.054...)
+    """
+    servers = _checks.count("servers", servers, at_least=1)
+    max_deferrals = _checks.count("max_deferrals", max_deferrals, at_least=1)
+    arrival_rate = _parameters.rate("arrival_rate", arrival_rate)
+    service_rate = _parameters.rate("service_rate", service_rate)
+    max_deferral_time = _parameters.time("max_deferral_time", max_deferral_time)
+
+    def evaluate(deferrals, slots):
+        return_ratio = slots / max_deferral_time / arrival_rate
+        lost, gained = _solve(
+            servers,
+            deferrals,
+            service_rate / arrival_rate,
+            complex(return_ratio, return_ratio * _DERIVATIVE_STEP),
+            _NO_DISTRIBUTION,
+        )
+        if lost.real < _SMALLEST_BLOCKING:
+            raise ValueError(
+                f"servers = {servers!r}, arrival_rate = {arrival_rate!r}: the blocking probability "
+                f"must be above {_SMALLEST_BLOCKING:g} for a best rate to be told"
+            )
+        return lost.real, lost.imag if lost.real < gained.real else -gained.imag
+
+    slots, deferrals, blocking = _optimum.best_slots(max_deferrals, evaluate)
+    return Optimum(slots / max_deferral_time, deferrals, blocking)
+
+
+def _counts(servers, max_deferrals):
+    return (
+        _checks.count("servers", servers, at_least=1),
+        _checks.count("max_deferrals", max_deferrals),
+    )
+
+
+@njit(cache=True)
+def _solve(servers, max_deferrals, service_ratio, return_ratio, distribution):
+    """Return P_B and B_K - P_B, for μ/λ and α/λ, and fill ``distribution`` unless it is empty."""
+    zero = 0.0 * return_ratio
+    worth = idle_server_worth(servers, service_ratio)
+    inverse_pivot, descent = _level_coefficients(servers, service_ratio, return_ratio)
+    law = np.full(servers + 1, zero)
+    inflow = np.full(servers, zero)
+    weights = np.full(max_deferrals + 1, zero)
+    all_busy = np.full(max_deferrals + 1, zero)
+    worths = np.full(max_deferrals + 1, zero)
+    exponents = np.zeros(max_deferrals + 1, np.int64)
+    weight, exponent, first = 1.0 + zero, 0, 1.0 + zero
+    for level in range(max_deferrals, -1, -1):
+        if level < max_deferrals:
+            first = return_ratio
+            for k in range(1, servers):
+                inflow[k] = return_ratio * law[k - 1]
+        if level == 0:
+            inverse_pivot, descent = _level_coefficients(servers, service_ratio, zero)
+        mass, shift = _fill_level(law, inflow, first, inverse_pivot, descent)
+        weight *= mass
+        exponent += shift
+        _, shift = math.frexp(weight.real)
+        weight *= 2.0**-shift
+        exponent += shift
+        weights[level], exponents[level] = weight, exponent
+        all_busy[level] = law[servers]
+        for k in range(servers):
+            worths[level] += law[k] * worth[k]
+        if distribution.size:
+            distribution[level] = law.real
+    largest = exponents.max()
+    total = zero
+    for level in range(max_deferrals + 1):
+        weights[level] *= 2.0 ** max(exponents[level] - largest, -1100)
+        total += weights[level]
+    lost = weights[max_deferrals] * all_busy[max_deferrals]
+    gained = zero
+    for level in range(1, max_deferrals + 1):
+        lost += return_ratio * weights[level] * all_busy[level]
+        gained += return_ratio * weights[level] * worths[level]
+    if distribution.size:
+        for level in range(max_deferrals + 1):
+            distribution[level] *= (weights[level] / total).real
+    return lost / total, gained / total
+
+
+@njit(cache=True)
+def _level_coefficients(servers, service_ratio, return_ratio):
+    """Return λ/pivot and (k+1)μ/pivot for k < K."""
+    inverse_pivot = np.full(servers, 0.0 * return_ratio)
+    descent = np.full(servers, 0.0 * return_ratio)
+    excess = return_ratio
+    for k in range(servers):
+        if k > 0:
+            excess = return_ratio + k * service_ratio * (excess / (1.0 + excess))
+        inverse_pivot[k] = 1.0 / (1.0 + excess)
+        descent[k] = (k + 1) * service_ratio * inverse_pivot[k]
+    return inverse_pivot, descent
+
+
+@njit(cache=True)
+def _fill_level(law, inflow, first, inverse_pivot, descent):
+    """Fill ``law`` with the conditional law of the level that has π(K) = first and this inflow.
+
+    Return the mass of the level, to be multiplied by two to the exponent that is returned too.
+    """
+    servers = law.size - 1
+    for k in range(1, servers):
+        inflow[k] = (inflow[k - 1] + inflow[k]) * inverse_pivot[k]
+    here, mass, scale, exponent = first, first, 1.0, 0
+    law[servers] = here
+    for k in range(servers - 1, -1, -1):
+        here = descent[k] * here + inflow[k] * scale
+        if here.real > _LARGE:
+            here, mass, scale = here / _LARGE, mass / _LARGE, scale / _LARGE
+            exponent += _LARGE_EXPONENT
+            above = k + 1
+            while above <= servers and law[above].real > 0.0:
+                law[above] /= _LARGE
+                above += 1
+        law[k] = here
+        mass += here
+    inverse_mass = 1.0 / mass
+    for k in range(servers + 1):
+        law[k] *= inverse_mass
+    return mass, exponent
+
+
+@njit(cache=True)
+def idle_server_worth(servers, service_ratio):
+    """Return 1 - B_K/B_k for k < K, with Erlang's B: what one more customer then is worth.
+
+    1/B_k = 1 + (kμ/λ)/B_{k-1}, and its differences by the same recursion are positive.
+    """
+    differences = np.empty(servers)
+    inverse, difference = 1.0, 0.0
+    for k in range(servers):
+        difference = service_ratio * (inverse + k * difference)
+        inverse += difference
+        differences[k] = difference
+        if inverse > _LARGE:
+            inverse, difference = inverse / _LARGE, difference / _LARGE
+            for j in range(k, -1, -1):
+                differences[j] /= _LARGE
+    worth = np.empty(servers)
+    total = 0.0
+    for k in range(servers - 1, -1, -1):
+        total += differences[k]
+        worth[k] = total / inverse
+    return worth
