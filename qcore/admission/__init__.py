@@ -1,6 +1,13 @@
 """Many-server queues with scaled admission control: exact stationary measures."""
 
 from qcore.admission._custom import from_global, from_local
+from qcore.admission._measures import (
+    QueueDistribution,
+    delay_probability,
+    is_stable,
+    queue_distribution,
+    rejection_probability,
+)
 from qcore.admission._profiles import (
     Abandonment,
     FiniteBuffer,
@@ -18,7 +25,12 @@ __all__ = [
     "NoWaiting",
     "OpenAdmission",
     "PowerDecay",
+    "QueueDistribution",
     "ScalingProfile",
+    "delay_probability",
     "from_global",
     "from_local",
+    "is_stable",
+    "queue_distribution",
+    "rejection_probability",
 ]

@@ -145,6 +145,10 @@ class _FromGlobal(_Custom):
         return f"from_global({getattr(self._given_f, '__name__', self._given_f)!s})"
 
     @property
+    def has_exact_ratio(self):
+        return self._rate is not None
+
+    @property
     def gamma_min(self):
         if self._gamma_min is None:
             self._gamma_min = 0.0 - _limit(
@@ -172,6 +176,13 @@ class _FromGlobal(_Custom):
         for index in np.argwhere((values < _UNDERFLOW) & (x <= self.support)):
             logarithms[tuple(index)] = _log_value(self._given_f, float(x[tuple(index)]))
         return logarithms
+
+    def _log_ratio(self, x, step):
+        if self._rate:
+            return super()._log_ratio(x, step)
+        before, after = self._log_f(x), self._log_f(x + step)
+        gone = np.isneginf(after)
+        return np.where(gone, -np.inf, np.where(gone, 0.0, after) - np.where(gone, 0.0, before))
 
     def _a(self, x):
         inside = np.minimum(x, self.support)

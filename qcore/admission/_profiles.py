@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import erfcx, gammainc, log_ndtr
 
 from qcore import _checks
-from qcore.admission._quadrature import QuadratureError, log_integral
+from qcore.admission._quadrature import QuadratureError, integrals, log_integral
 
 _LARGEST_LOG = math.log(np.finfo(float).max)
 
@@ -41,6 +41,7 @@ class ScalingProfile(ABC):
     control = "global"
     finite_at_gamma_min = False
     support = math.inf
+    has_exact_ratio = True  # whether _log_ratio is exact relative to itself
 
     def f(self, x):
         """Return the profile f(x) for x ≥ 0."""
@@ -130,6 +131,13 @@ class ScalingProfile(ABC):
 
     @abstractmethod
     def _a(self, x): ...
+
+    def _log_ratio(self, x, step):
+        """ln f(x + step) − ln f(x), the integral of −a, without cancellation."""
+        inside = x + step <= self.support
+        values = np.full(np.shape(x), -np.inf)
+        values[inside] = -integrals(self._a, x[inside], x[inside] + step)
+        return values
 
     def _derivatives(self, n):
         return derivatives_of_f(self._a_derivatives(n))[: n + 1]
@@ -267,6 +275,9 @@ class ModifiedDrift(ScalingProfile):
     def _log_f(self, x):
         return -self.rate * x
 
+    def _log_ratio(self, x, step):
+        return np.full(np.shape(x), -self.rate * step)
+
     def _a(self, x):
         return np.full(np.shape(x), self.rate)
 
@@ -302,6 +313,9 @@ class Abandonment(ScalingProfile):
 
     def _log_f(self, x):
         return -self.abandonment_rate * x * x / 2
+
+    def _log_ratio(self, x, step):
+        return -self.abandonment_rate * step * (x + step / 2)
 
     def _a(self, x):
         return self.abandonment_rate * x
@@ -380,6 +394,11 @@ class FiniteBuffer(ScalingProfile):
     @property
     def support(self):
         return self.size
+
+    def places(self, servers):
+        """Return ⌊size·√servers⌋, where a product within rounding of an integer is that integer."""
+        servers = _checks.scalar("servers", servers, above=0)
+        return math.floor(self.size * math.sqrt(servers) * (1 + 4 * np.finfo(float).eps))
 
     def _f(self, x):
         return np.where(x <= self.size, 1.0, 0.0)
@@ -470,6 +489,9 @@ class PowerDecay(ScalingProfile):
 
     def _log_f(self, x):
         return -self.exponent * np.log1p(x)
+
+    def _log_ratio(self, x, step):
+        return -self.exponent * np.log1p(step / (1 + x))
 
     def _a(self, x):
         return self.exponent / (1 + x)

@@ -52,7 +52,7 @@ def log_integral(log_integrand, tolerance=1e-13):
             return peak + np.log(refined)
     peak = log_g(t).max()
     ends = np.linspace(left, right, 65)
-    pieces = _pieces(lambda u: np.exp(log_g(u) - peak), ends[:-1], ends[1:], tolerance / 100)
+    pieces = integrals(lambda u: np.exp(log_g(u) - peak), ends[:-1], ends[1:], tolerance / 100)
     return peak + np.log(pieces.sum())
 
 
@@ -85,11 +85,11 @@ def cumulative_integral(function, x, tolerance=1e-13):
     flat = np.ravel(x)
     ends, inverse = np.unique(flat, return_inverse=True)
     starts = np.concatenate([[0.0], ends[:-1]])
-    return np.cumsum(_pieces(function, starts, ends, tolerance))[inverse].reshape(np.shape(x))
+    return np.cumsum(integrals(function, starts, ends, tolerance))[inverse].reshape(np.shape(x))
 
 
-def _pieces(function, starts, ends, tolerance):
-    """Gauss–Legendre on each [start, end], halved where the halves disagree with the whole."""
+def integrals(function, starts, ends, tolerance=1e-13):
+    """Return the integrals over each [start, end]: Gauss–Legendre, halved until halves agree."""
     whole = _gauss(function, starts, ends)
     result = np.zeros_like(whole)
     scale = np.cumsum(np.abs(whole))

@@ -1,0 +1,556 @@
+"""Exact stationary measures of a many-server queue with scaled admission control."""
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.special import zeta
+
+from qcore import _checks
+from qcore.admission._profiles import (
+    FiniteBuffer,
+    ModifiedDrift,
+    NoWaiting,
+    OpenAdmission,
+    PowerDecay,
+    ScalingProfile,
+)
+from qcore.admission._sums import Sequence, sum_sequence
+from qcore.erlang import _inverse_erlang_b, _log_erlang_b
+from qcore.errors import UnstableSystem
+
+_MOST_STATES = 20_000_000
+_NEGLIGIBLE = 44.0  # exp(−44) = 8e-20
+_INFINITE = 1e300  # an infinite a, as far as probabilities can tell
+_HURWITZ_UP_TO = 2.0
+
+
+def is_stable(servers, traffic_intensity, profile, control=None):
+    r"""Decide whether the controlled queue has a stationary distribution.
+
+    .. math::
+
+        \text{global: } \gamma_s = -\sqrt s \ln\rho > \gamma_{\min}, \qquad
+        \text{local: } \gamma = \sqrt s\,(1 - \rho) > \gamma_{\min} = -\lim_{x\to\infty} a(x)
+
+    Parameters
+    ----------
+    servers : array_like
+        Number of servers s > 0, not necessarily an integer.
+    traffic_intensity : array_like
+        Offered load over servers, ρ ≥ 0; it may exceed 1.
+    profile : ScalingProfile
+        The profile of the control.
+    control : {"global", "local"}, optional
+        How the profile is applied; the profile's own way if not given.
+
+    Returns
+    -------
+    bool or ndarray of bool
+
+    Notes
+    -----
+    Both conditions are necessary and sufficient when a is non-decreasing. Under global control
+    the boundary γ_s = γ_min is stable if the Laplace transform of f is finite there, as for
+    ``PowerDecay(exponent)`` with exponent > 1; under local control it never is.
+
+    References
+    ----------
+    Janssen, van Leeuwaarden and Sanders, Scaled control in the QED regime, Performance
+    Evaluation 70 (2013), equations (3.12) and (3.13).
+
+    Examples
+    --------
+    >>> from qcore.admission import ModifiedDrift, OpenAdmission, is_stable
+    >>> is_stable(100, 1.05, ModifiedDrift(0.5)), is_stable(100, 1.05, OpenAdmission())
+    (True, False)
+    """
+    return _on_each(
+        lambda s, rho, how: _fails(s, rho, profile, how) is None,
+        servers,
+        traffic_intensity,
+        profile,
+        control,
+        bool,
+    )
+
+
+def delay_probability(servers, traffic_intensity, profile, control=None):
+    r"""Compute the probability that an arriving customer finds all servers busy.
+
+    .. math::
+
+        D_s = \frac{1 + F_s}{1/B_s + F_s}, \qquad
+        F_s = \sum_{n \ge 0} p_s(0) \cdots p_s(n)\,\rho^{n+1},
+
+    where B_s is the Erlang B probability and p_s(k) the probability of admitting a customer who
+    finds k waiting: under global control :math:`p_s(0)\cdots p_s(n) = f((n+1)/\sqrt s)`, under
+    local control :math:`p_s(k) = 1/(1 + a((k+1)/\sqrt s)/\sqrt s)`.
+
+    Parameters
+    ----------
+    servers : array_like
+        Number of servers s > 0, not necessarily an integer.
+    traffic_intensity : array_like
+        Offered load over servers, ρ ≥ 0; it may exceed 1.
+    profile : ScalingProfile
+        The profile of the control.
+    control : {"global", "local"}, optional
+        How the profile is applied; the profile's own way if not given.
+
+    Returns
+    -------
+    float or ndarray
+        D_s, from B_s (nobody may wait) to 1. It is 0 where it is below 5e-324.
+
+    Raises
+    ------
+    UnstableSystem
+        If there is no stationary distribution.
+
+    Notes
+    -----
+    F_s is a geometric sum for `NoWaiting`, `OpenAdmission`, `ModifiedDrift` and `FiniteBuffer`
+    (places n ≤ size·√s, equality within rounding counting as such). Other profiles are summed
+    term by term where terms are few, and by blocks of doubling length else, each by a rule that is
+    exact for polynomials of degree 31 and is checked against its two halves; the time grows like
+    log s for smooth profiles, and the number of servers is not limited.
+
+    References
+    ----------
+    Janssen, van Leeuwaarden and Sanders, Scaled control in the QED regime, Performance
+    Evaluation 70 (2013), equations (2.3), (2.8), (3.3) and (3.5).
+
+    Examples
+    --------
+    >>> from qcore.admission import Abandonment, ModifiedDrift, delay_probability
+    >>> round(delay_probability(100, 0.99, ModifiedDrift(0.5)), 12)
+    0.369735803478
+    >>> round(delay_probability(100, 1.2, Abandonment(0.5)), 12)
+    0.984286313614
+    """
+
+    def one(s, rho, how):
+        return _delay(s, rho, _sums(s, rho, profile, how))
+
+    return _on_each(one, servers, traffic_intensity, profile, control, float)
+
+
+def rejection_probability(servers, traffic_intensity, profile, control=None):
+    r"""Compute the probability that an arriving customer is rejected.
+
+    .. math::
+
+        D_s^R = \frac{1 + (1 - 1/\rho)F_s}{1/B_s + F_s}, \qquad
+        1 + (1 - 1/\rho)F_s = \sum_{n \ge 0} p_s(0)\cdots p_s(n-1)\,(1 - p_s(n))\,\rho^n
+
+    For `Abandonment` under its own, local control this is the probability of abandoning.
+
+    Parameters
+    ----------
+    servers, traffic_intensity, profile, control
+        As for `delay_probability`.
+
+    Returns
+    -------
+    float or ndarray
+        D_s^R, between 0 and D_s.
+
+    Raises
+    ------
+    UnstableSystem
+        If there is no stationary distribution.
+
+    Notes
+    -----
+    The numerator is summed in its second form, of non-negative terms, for ρ < 1, and taken in its
+    first form for ρ ≥ 1, so nothing cancels. The one exception is a profile `from_global` without
+    its ``a``, for which 1 − p_s(n) would be a difference of values of f: there the first form is
+    used, and the relative error is that of f over the numerator.
+
+    References
+    ----------
+    Janssen, van Leeuwaarden and Sanders, Scaled control in the QED regime, Performance
+    Evaluation 70 (2013), equation (2.9).
+
+    Examples
+    --------
+    >>> from qcore.admission import Abandonment, NoWaiting, rejection_probability
+    >>> round(rejection_probability(100, 1.2, Abandonment(0.5)), 12)
+    0.167061606437
+    >>> rejection_probability(2, 0.5, NoWaiting())
+    0.2
+    """
+
+    def one(s, rho, how):
+        sums = _sums(s, rho, profile, how)
+        return _delay(s, rho, sums) * sums.rejected_share
+
+    return _on_each(one, servers, traffic_intensity, profile, control, float)
+
+
+@dataclass(frozen=True)
+class QueueDistribution:
+    """The law of the number of customers in the system.
+
+    Attributes
+    ----------
+    number_in_system : ndarray of int
+        Consecutive states: all whose probability is at least 1e-19 of the largest.
+    probability : ndarray
+        Their stationary probabilities, which sum to 1.
+    servers : int
+        Number of servers.
+    """
+
+    number_in_system: np.ndarray
+    probability: np.ndarray
+    servers: int
+
+    @property
+    def mean(self):
+        """The mean number in the system."""
+        first = self.number_in_system[0]
+        return float(first + (self.number_in_system - first) @ self.probability)
+
+    @property
+    def mean_waiting(self):
+        """The mean number of waiting customers."""
+        return float(np.maximum(self.number_in_system - self.servers, 0) @ self.probability)
+
+    @property
+    def delay_probability(self):
+        """The probability that all servers are busy."""
+        return float(self.probability[self.number_in_system >= self.servers].sum())
+
+
+def queue_distribution(servers, traffic_intensity, profile, control=None):
+    r"""Compute the stationary distribution of the number of customers in the system.
+
+    .. math::
+
+        \pi_k = \pi_0 \frac{(s\rho)^k}{k!} \quad (k \le s), \qquad
+        \pi_{s+k+1} = \pi_{s+k}\,\rho\,p_s(k)
+
+    Parameters
+    ----------
+    servers : int
+        Number of servers s ≥ 1.
+    traffic_intensity : float
+        Offered load over servers, ρ > 0; it may exceed 1.
+    profile, control
+        As for `delay_probability`.
+
+    Returns
+    -------
+    QueueDistribution
+        States and probabilities, wherever a probability is at least 1e-19 of the largest.
+
+    Raises
+    ------
+    UnstableSystem
+        If there is no stationary distribution.
+    ValueError
+        If more than 2·10⁷ states would be needed.
+
+    Notes
+    -----
+    Logarithms of ratios of neighbouring probabilities are added with compensation; neither
+    Erlang's formula nor F_s is used.
+
+    References
+    ----------
+    Janssen, van Leeuwaarden and Sanders, Scaled control in the QED regime, Performance
+    Evaluation 70 (2013), equations (2.1) and (2.2).
+
+    Examples
+    --------
+    >>> from qcore.admission import NoWaiting, queue_distribution
+    >>> law = queue_distribution(2, 0.5, NoWaiting())
+    >>> law.number_in_system.tolist(), law.probability.tolist()
+    ([0, 1, 2], [0.4, 0.4, 0.2])
+    """
+    s = _checks.count("servers", servers, at_least=1)
+    rho = _checks.scalar("traffic_intensity", traffic_intensity, above=0)
+    how = _profile(profile).resolve_control(control)
+    _require_stable(s, rho, profile, how)
+    first, below = _serving(s, s * rho)
+    last = first + len(below) - 1
+    logs = below
+    if last == s:
+        waiting = _waiting(float(s), rho, profile, how, _NEGLIGIBLE + below.max() - below[-1])
+        logs = np.concatenate([below, below[-1] + waiting[1:]])
+    largest = logs.max()
+    inside = np.flatnonzero(logs > largest - _NEGLIGIBLE)
+    logs = logs[inside[0] : inside[-1] + 1]
+    weights = np.exp(logs - largest)
+    states = np.arange(first + inside[0], first + inside[-1] + 1)
+    return QueueDistribution(states, weights / math.fsum(weights), s)
+
+
+def _serving(s, load):
+    """Return the first state and ln(π_k/π_mode) from there up to s, or to where π is negligible."""
+    mode = min(s, math.floor(load))
+    reach = int(10 * math.sqrt(load)) + 60
+    down = np.arange(mode, max(mode - reach, 0), -1.0)
+    up = np.arange(mode + 1.0, min(mode + reach, s) + 1)
+    _require_few(reach)
+    # Each logarithm of a ratio near 1 comes from the exact difference of its two numbers.
+    falling = _compensated_cumsum(np.log1p((down - load) / load))
+    rising = _compensated_cumsum(-np.log1p((up - load) / load))
+    return mode - len(down), np.concatenate([falling[::-1], [0.0], rising])
+
+
+def _waiting(s, rho, profile, control, reach):
+    """Return ln(π_{s+n}/π_s) for n = 0, 1, … until it is below −reach for good."""
+    ratios = _closed_ratio(s, rho, profile, control)
+    if ratios is not None:
+        log_ratio, places = ratios
+        if log_ratio < 0:
+            places = min(places, math.ceil(reach / -log_ratio))
+        _require_few(places)
+        return log_ratio * np.arange(int(places) + 1.0)
+    terms = _terms(s, rho, profile, control)
+    pieces, base, start, length = [], 0.0, 0, 512
+    largest = 0.0
+    while True:
+        logs, _, base = terms.direct(start, length, base)
+        pieces.append(logs)
+        start, length = start + length, 2 * length
+        largest = max(largest, float(logs.max()))
+        log_first, log_tail = terms.log_tail(start, base)
+        if log_tail < math.inf and log_first < largest - reach:
+            return np.concatenate(pieces)
+        _require_few(start)
+
+
+def _require_few(states):
+    if states > _MOST_STATES:
+        raise ValueError(
+            f"the distribution needs {states:.3g} states, more than {_MOST_STATES:.0e}"
+        )
+
+
+def _compensated_cumsum(increments):
+    """Return the running sums, each as exact as one rounding: Neumaier's compensation."""
+    sums = np.cumsum(increments)
+    before = np.concatenate([[0.0], sums[:-1]])
+    # What each addition lost, exactly (Knuth's two-sum), added up in turn.
+    virtual = sums - before
+    lost = (before - (sums - virtual)) + (increments - virtual)
+    return sums + np.cumsum(lost)
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """1 + F_s, and its share that is rejected: (1 + (1 − 1/ρ)F_s)/(1 + F_s)."""
+
+    all: float
+    rejected_share: float
+
+
+def _sums(s, rho, profile, control):
+    _require_stable(s, rho, profile, control)
+    h = 1 / math.sqrt(s)
+    match profile:
+        case NoWaiting():
+            return _Sums(1.0, 1.0)
+        case OpenAdmission():
+            return _Sums(1 / (1 - rho), 0.0)
+        case ModifiedDrift():
+            refused = _modified_drift_refusal(profile.rate * h, control)
+            return _Sums(1 / ((1 - rho) + rho * refused), refused)
+        case FiniteBuffer():
+            return _finite_buffer_sums(rho, profile.places(s))
+        case PowerDecay() if rho == 1 and profile.exponent <= _HURWITZ_UP_TO:
+            return _at_critical_load(_hurwitz_ratio(profile.exponent, math.sqrt(s)))
+    if rho == 0:
+        terms = _terms(s, 1.0, profile, control)
+        return _Sums(1.0, float(terms.direct(0, 1, 0.0)[1][0]))
+    terms = _terms(s, rho, profile, control)
+    log_scale, waiting, rejected = sum_sequence(terms)
+    if log_scale == math.inf:
+        return _Sums(math.inf, 1 - 1 / rho)
+    scale = math.exp(log_scale) if log_scale < 700 else math.inf
+    if rho >= 1:
+        total = 1 + waiting * scale
+        return _Sums(total, (rho - 1) / rho + 1 / (rho * total))
+    if terms.exact_weights:
+        return _Sums(1 + waiting, rejected / (1 + waiting))
+    return _Sums(1 + waiting, (1 - (1 - rho) / rho * waiting) / (1 + waiting))
+
+
+def _at_critical_load(total):
+    return _Sums(total, 1 / total)
+
+
+def _hurwitz_ratio(exponent, root):
+    """Σ(1 + n/√s)^(−ν) over n ≥ 0."""
+    return float(zeta(exponent, root)) * root**exponent
+
+
+def _modified_drift_refusal(scaled_rate, control):
+    """1 − p_s(k), which does not depend on k, from −ln p/√s."""
+    if control == "global":
+        return -math.expm1(-scaled_rate)
+    return scaled_rate / (1 + scaled_rate)
+
+
+def _finite_buffer_sums(rho, places):
+    """Geometric sums of ρⁿ over n = 0, …, places; only an arrival at the last is rejected."""
+    if rho == 1:
+        return _at_critical_load(places + 1.0)
+    if rho < 1:
+        total = -math.expm1((places + 1) * _log(rho)) / (1 - rho) if rho > 0 else 1.0
+        return _Sums(total, rho**places / total)
+    exponent = (places + 1) * _log(rho)
+    total = math.expm1(exponent) / (rho - 1) if exponent < 700 else math.inf
+    return _Sums(total, (rho - 1) / rho / -math.expm1(-exponent))
+
+
+def _delay(s, rho, sums):
+    """D_s = S/(S + 1/B_s − 1) with S = 1 + F_s."""
+    load = s * rho
+    if load == 0:
+        return 0.0
+    # The rounding of the load, times the derivative of ln B: it shows for very many servers.
+    rounding = float(Fraction(s) * Fraction(rho) - Fraction(load))
+    inverse = _inverse_erlang_b(s, load)
+    if inverse == math.inf:
+        log_delay = _log_erlang_b(s, load) + rounding * (s / load - 1) + math.log(sums.all)
+        return math.exp(log_delay)
+    inverse *= 1 - rounding * (s / load - 1 + 1 / inverse)
+    return 1 / (1 + (inverse - 1) / sums.all)
+
+
+def _log(rho):
+    return math.log1p(rho - 1) if 0.5 < rho < 2 else math.log(rho)
+
+
+def _terms(s, rho, profile, control):
+    return (_GlobalTerms if control == "global" else _LocalTerms)(s, rho, profile)
+
+
+class _GlobalTerms(Sequence):
+    """t_n = f(n/√s)ρⁿ, weight_n = 1 − f((n + 1)/√s)/f(n/√s)."""
+
+    def __init__(self, s, rho, profile):
+        self.root, self.rho, self.log_rho, self.profile = math.sqrt(s), rho, _log(rho), profile
+        self.exact_weights = profile.has_exact_ratio
+
+    def _at(self, n):
+        x = n / self.root
+        weights = -np.expm1(self.profile._log_ratio(x, 1 / self.root))
+        return self.profile._log_f(x) + n * self.log_rho, weights
+
+    def direct(self, start, length, base):
+        return *self._at(np.arange(start, start + length, dtype=float)), base
+
+    def at_rule(self, start, rule, base):
+        return *self._at(start + rule.offsets), base
+
+    def log_tail(self, start, base):
+        # The ratio of terms is monotone, from what it is here to its limit; and below ρ anyway.
+        logs, weights = self._at(np.array([float(start)]))
+        ratio = self.rho
+        if self.rho >= 1:
+            limit = self.rho * math.exp(self.profile.gamma_min / self.root)
+            ratio = max(self.rho * (1 - float(weights[0])), limit)
+        return float(logs[0]), float(logs[0]) + _log_geometric(ratio)
+
+
+class _LocalTerms(Sequence):
+    """t_n = ρⁿ/((1 + u_0)…(1 + u_{n−1})), u_j = a((j + 1)/√s)/√s, weight_n = u_n/(1 + u_n).
+
+    The base of a block is the logarithm of the product before it.
+    """
+
+    exact_weights = True
+
+    def __init__(self, s, rho, profile):
+        self.root, self.rho, self.log_rho, self.profile = math.sqrt(s), rho, _log(rho), profile
+
+    def _u(self, j):
+        return np.minimum(self.profile._a((j + 1) / self.root) / self.root, _INFINITE)
+
+    def direct(self, start, length, base):
+        n = np.arange(start, start + length, dtype=float)
+        u = self._u(n)
+        after = base - _compensated_cumsum(np.log1p(u))
+        before = np.concatenate([[base], after[:-1]])
+        return before + n * self.log_rho, u / (1 + u), float(after[-1])
+
+    def at_rule(self, start, rule, base):
+        gaps = (rule.gap_weights * np.log1p(self._u(start + rule.gap_points))).sum(axis=1)
+        products = base - np.cumsum(gaps)
+        n = start + rule.offsets
+        u = self._u(n)
+        return products[:-1] + n * self.log_rho, u / (1 + u), float(products[-1])
+
+    def log_tail(self, start, base):
+        # a does not decrease, so nor does the ratio of terms increase.
+        u = float(self._u(np.array([float(start)]))[0])
+        log_first = base + start * self.log_rho
+        return log_first, log_first + _log_geometric(self.rho / (1 + u))
+
+
+def _log_geometric(ratio):
+    """Logarithm of the geometric sum 1/(1 − ratio); ∞ where it diverges."""
+    return -math.log1p(-ratio) if ratio < 1 else math.inf
+
+
+def _closed_ratio(s, rho, profile, control):
+    """Return (ln of π_{s+n+1}/π_{s+n}, number of waiting places) where the first is constant."""
+    match profile:
+        case NoWaiting():
+            return _log(rho), 0
+        case OpenAdmission():
+            return _log(rho), math.inf
+        case FiniteBuffer():
+            return _log(rho), profile.places(s)
+        case ModifiedDrift():
+            refused = _modified_drift_refusal(profile.rate / math.sqrt(s), control)
+            return _log(rho) + math.log1p(-refused), math.inf
+    return None
+
+
+def _require_stable(s, rho, profile, control):
+    failing = _fails(s, rho, profile, control)
+    if failing:
+        raise UnstableSystem(failing)
+
+
+def _fails(s, rho, profile, control):
+    """Return why there is no stationary distribution, or None if there is one."""
+    if rho < 1:
+        return None
+    gamma_min = profile.gamma_min
+    if control == "global":
+        name, gamma = "−√servers·ln(traffic_intensity)", -math.sqrt(s) * _log(rho)
+        boundary = profile.finite_at_gamma_min
+    else:
+        name, gamma = "√servers·(1 − traffic_intensity)", math.sqrt(s) * (1 - rho)
+        boundary = False
+    if gamma > gamma_min or (boundary and gamma == gamma_min):
+        return None
+    return (
+        f"servers = {s!r}, traffic_intensity = {rho!r} with {profile!r} under {control} control: "
+        f"{name} = {gamma:.6g} must be {'>=' if boundary else '>'} gamma_min = {gamma_min:.6g}, "
+        "else the queue grows without bound"
+    )
+
+
+def _profile(profile):
+    if not isinstance(profile, ScalingProfile):
+        raise ValueError(f"profile = {profile!r}: must be a ScalingProfile")
+    return profile
+
+
+def _on_each(function, servers, traffic_intensity, profile, control, kind):
+    servers = _checks.real("servers", servers, above=0)
+    traffic_intensity = _checks.real("traffic_intensity", traffic_intensity, at_least=0)
+    how = _profile(profile).resolve_control(control)
+    pairs = np.broadcast(servers, traffic_intensity)
+    values = [function(float(s), float(rho), how) for s, rho in pairs]
+    return np.array(values, dtype=kind).reshape(pairs.shape) if pairs.shape else values[0]
