@@ -187,34 +187,34 @@ def _double_series(coefficients, x, y):
 
 
 @njit(cache=True)
-def _uniform_parts(servers, load):
-    """Return √s m(x), Σ c_k(η) s⁻ᵏ and Γ*(s) of Temme's expansion, and √(2πs) e^(x²/2).
-
-    x = η √s, x²/2 is the deviance, and m is Mills' ratio of |x|.
-    """
+def _deviance_double(servers, load):
+    """a − s + s ln(s/a) in one double, for a/s between 1/2 and 2; see `_deviance_near`."""
     difference = load - servers
     ratio = difference / (load + servers)
     square = ratio * ratio
     tail = 0.0
-    if square < 0.0036:
-        for j in range(9, 0, -1):
-            tail = tail * square + 1.0 / (2 * j + 1)
-    else:
-        for j in range(17, 0, -1):
-            tail = tail * square + 1.0 / (2 * j + 1)
-    deviance = ratio * (difference - 2.0 * servers * square * tail)
-    low = 0.0
-    if deviance > _LARGE_DEVIANCE:
-        deviance, low = _deviance_near(servers, load)
-    root = math.sqrt(servers)
+    for j in range(9 if square < 0.0036 else 17, 0, -1):
+        tail = tail * square + 1.0 / (2 * j + 1)
+    return ratio * (difference - 2.0 * servers * square * tail)
+
+
+@njit(cache=True)
+def _uniform_parts(size, deviance, above):
+    """Return √s m(x), Σ c_k(η) s⁻ᵏ and Γ*(s) of Temme's expansion, s = size.
+
+    x = |η|√s, x²/2 is the deviance, m is Mills' ratio, and η > 0 if the load is above the size.
+    """
+    root = math.sqrt(size)
     inverse_root = 1.0 / root
     inverse = inverse_root * inverse_root
     x = math.sqrt(2.0 * deviance)
-    eta = math.copysign(x * inverse_root, difference)
-    if servers > 1e5 and abs(eta) < 0.02:
+    eta = x * inverse_root
+    if not above:
+        eta = -eta
+    if size > 1e5 and abs(eta) < 0.02:
         temme = _double_series(_TEMME_MOST, inverse, eta)
         stirling = _polynomial(_STIRLING_MOST, inverse)
-    elif servers > 1e3 and abs(eta) < 0.2:
+    elif size > 1e3 and abs(eta) < 0.2:
         temme = _double_series(_TEMME_MANY, inverse, eta)
         stirling = _polynomial(_STIRLING_MANY, inverse)
     else:
@@ -224,7 +224,7 @@ def _uniform_parts(servers, load):
     if x < _MILLS_END:
         nearest = int(x * _MILLS_PER_UNIT + 0.5)
         mills = root * _polynomial(_MILLS[nearest], x - nearest / _MILLS_PER_UNIT)
-    return mills, temme, stirling, deviance, low, root
+    return mills, temme, stirling
 
 
 @njit(cache=True)
@@ -233,9 +233,13 @@ def _inverse_uniform(servers, load):
 
     1/B = 1 + Γ*(s) [√s m(η√s) + Σ c_k(η) s⁻ᵏ], where m(−x) = √(2π) e^(x²/2) − m(x).
     """
-    mills, temme, stirling, deviance, low, root = _uniform_parts(servers, load)
+    deviance = _deviance_double(servers, load)
+    low = 0.0
+    if deviance > _LARGE_DEVIANCE:
+        deviance, low = _deviance_near(servers, load)
+    mills, temme, stirling = _uniform_parts(servers, deviance, load > servers)
     if load < servers:
-        mills = root * _SQRT_2PI * (math.exp(deviance) * (1.0 + low)) - mills
+        mills = math.sqrt(servers) * _SQRT_2PI * (math.exp(deviance) * (1.0 + low)) - mills
     return 1.0 + stirling * (mills + temme)
 
 
@@ -354,6 +358,127 @@ def erlang_c(servers, load):
     if inverse <= 1e300 or load == 0.0:
         return servers / (load + (servers - load) * inverse)
     return math.exp(log_erlang_b(servers, load)) * (servers / (servers - load))
+
+
+@njit(cache=True)
+def _queue_series(size, load):
+    """Σ t_m and Σ m t_m / c over m ≥ 1, where t_m = c^m/((b + 1) … (b + m))."""
+    term = 1.0 / (size + 1.0)
+    weighted = term
+    total = term
+    m = 1.0
+    while term * m > 1e-17 * weighted:
+        m += 1.0
+        term *= load / (size + m)
+        total += term
+        weighted += m * term
+    return total * load, weighted
+
+
+@njit(cache=True)
+def _mean_positive_queue(servers, load, rate):
+    """Mean of the queue where it is positive, for a < s: all terms positive.
+
+    It is 1 + c/(b − c + 2 + 2c/(b − c + 3 + 3c/(b − c + 4 + …))) with b = s/θ and c = a/θ, from
+    the fraction for the confluent function M(1, b + 1, c) (DLMF 13.5 and 8.9).
+    """
+    spare = servers - load
+    unit = rate / spare
+    step = unit * (load / spare)
+    partial = 1.0 + unit
+    top, top_before = 0.0, 1.0
+    bottom, bottom_before = 1.0, 0.0
+    numerator = 1.0
+    change = 1.0
+    k = 0.0
+    while abs(change) > 1e-17 * bottom * top or k < 2.0:
+        k += 1.0
+        partial += unit
+        top, top_before = partial * top + numerator * top_before, top
+        bottom, bottom_before = partial * bottom + numerator * bottom_before, bottom
+        numerator = (k + 1.0) * step
+        change *= numerator
+        if numerator == 0.0:
+            break
+    return 1.0 + (load / spare) * (top / bottom)
+
+
+@njit(cache=True)
+def _abandonment_sums(servers, load, rate):
+    """Return F, G and δ, the last zero unless G is too small to be trusted by itself.
+
+    With b = s/θ and c = a/θ, F = Σ t_m over m ≥ 1 for t_m = c^m/((b + 1) … (b + m)),
+    G = Σ m t_m / c = 1 + (1 − s/a) F, and δ = Σ m t_m / F.
+    """
+    size = servers / rate
+    scaled = load / rate
+    if size < _FEW_SERVERS:
+        if scaled < 60.0:
+            total, weighted = _queue_series(size, scaled)
+            return total, weighted, 0.0
+        exponent = scaled - size * math.log(scaled) + math.lgamma(size + 1.0)
+        if exponent > 700.0:
+            return math.inf, math.inf, 0.0
+        total = math.exp(exponent) - inverse_erlang_b(size, scaled)
+    elif load < servers and (
+        load < (1.0 - _UNIFORM_RANGE) * servers or (servers - load) > 2.0 * math.sqrt(servers * rate)
+    ):
+        mean = _mean_positive_queue(servers, load, rate)
+        return load / (servers - load + rate * mean), 0.0, mean
+    elif load > (1.0 + _UNIFORM_RANGE) * servers:
+        deviance = (load - servers - servers * math.log(load / servers)) / rate
+        if deviance > 700.0:
+            return math.inf, math.inf, 0.0
+        peak = math.exp(_stirling_log(size) + deviance) * math.sqrt(2.0 * math.pi * size)
+        total = peak - inverse_erlang_b(size, scaled)
+    else:
+        deviance = _deviance_double(servers, load) / rate
+        if deviance > 700.0:
+            return math.inf, math.inf, 0.0
+        mills, temme, stirling = _uniform_parts(size, deviance, load > servers)
+        if load > servers:
+            mills = math.sqrt(size) * _SQRT_2PI * math.exp(deviance) - mills
+        total = stirling * (mills - temme) - 1.0
+    return total, 1.0 + (load - servers) / load * total, 0.0
+
+
+@njit(cache=True)
+def erlang_a(servers, load, rate):
+    """Return delay probability, abandonment probability and mean queue of M/M/s+M.
+
+    With 1/B of the loss system they are (1 + F)/(1/B + F), G/(1/B + F) and a/θ times that.
+    """
+    nothing = (math.nan, math.nan, math.nan)
+    if not (0.0 <= servers < math.inf and 0.0 <= load < math.inf and 0.0 <= rate < math.inf):
+        return nothing
+    if rate == 0.0 and not load < servers:
+        return nothing
+    if load == 0.0:
+        only = 1.0 if servers == 0.0 else 0.0
+        return only, only, 0.0
+    if rate == 0.0:
+        delay = erlang_c(servers, load)
+        return delay, 0.0, delay * (load / (servers - load))
+    total, weighted, mean = _abandonment_sums(servers, load, rate)
+    if total == math.inf:
+        lost = (load - servers) / load
+        return 1.0, lost, (load - servers) / rate
+    inverse = inverse_erlang_b(servers, load)
+    if inverse <= 1e300:
+        weight = 1.0 / (inverse + total)
+    else:
+        weight = erlang_b(servers, load)
+    if mean > 0.0:
+        queue = mean * total * weight
+        return (1.0 + total) * weight, rate / load * queue, queue
+    lost = weighted * weight
+    return (1.0 + total) * weight, lost, load / rate * lost
+
+
+@njit(cache=True)
+def erlang_a_array(servers, load, rate, delay, lost, queue):
+    for i in range(servers.size):
+        delay[i], lost[i], queue[i] = erlang_a(servers[i], load[i], rate[i])
 
 
 @njit(cache=True)
