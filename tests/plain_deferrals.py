@@ -30,9 +30,17 @@ def uniform_time(max_deferral_time):
 
 
 def simulate(
-    servers, max_deferrals, arrival_rate, service_rate, customers, seed, return_time=None, clock=0.0
+    servers,
+    max_deferrals,
+    arrival_rate,
+    service_rate,
+    customers,
+    seed,
+    return_time=None,
+    clock=0.0,
+    warmup=0,
 ):
-    """Return the counts of everything that happened until the last of the arrivals.
+    """Return the counts of everything that happened between the warm-up and the last arrival.
 
     Deferred customers return at ``return_time(now, return times of those in deferral, source)``,
     or, first deferred first, at the ticks of a Poisson clock of rate ``clock``.
@@ -57,7 +65,7 @@ def simulate(
         schedule(now + source.expovariate(service_rate), "departure")
 
     now = 0.0
-    while counts["arrived"] < customers:
+    while counts["arrived"] < warmup + customers:
         time, _, kind = heapq.heappop(events)
         counts["busy time"] += busy * (time - now)
         counts["deferred time"] += len(in_deferral) * (time - now)
@@ -79,6 +87,8 @@ def simulate(
                 counts["lost on return"] += 1
         else:
             schedule(now + source.expovariate(arrival_rate), "arrival")
+            if counts["arrived"] == warmup:
+                before = Counter(counts, duration=now)
             counts["arrived"] += 1
             if busy < servers:
                 admit(now)
@@ -93,6 +103,7 @@ def simulate(
             else:
                 counts["lost on arrival"] += 1
     counts["duration"] = now
+    counts.subtract(before)
     counts["busy"] = busy
     counts["in deferral"] = len(in_deferral)
     return counts

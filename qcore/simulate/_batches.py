@@ -1,9 +1,8 @@
-"""Standard errors of long-run ratios by overlapping batch means."""
+"""Standard errors of long-run ratios by batch means."""
 
 import numpy as np
 
-BATCHES = 256
-WINDOW = 8
+BATCHES = 64
 
 
 def batch_sizes(customers):
@@ -12,18 +11,22 @@ def batch_sizes(customers):
 
 
 def ratio(numerators, denominators):
-    """Return the ratio of sums over batches (axis 0) and its standard error.
+    r"""Return the ratio of sums over batches (axis 0) and its standard error.
 
-    The standard error is the one of Meketon and Schmeiser's overlapping batch means of the
-    residuals, each mean over a 32nd of the run.
+    With residuals :math:`e_i` = numerator − ratio × denominator of batch i, the variance of their
+    sum is estimated by
+
+    .. math:: \frac{n}{n-1} \Bigl( \sum_i e_i^2 + 2 \max\bigl(0, \sum_i e_i e_{i+1}\bigr) \Bigr).
+
+    The covariance of neighbours removes the leading bias of batches that are not long beside the
+    memory of the process; leaving out its negative values costs 5 % of the standard error of
+    independent batches, which is what the few degrees of freedom ask for.
     """
     numerators = np.asarray(numerators, dtype=float)
     denominators = np.asarray(denominators, dtype=float)
     total = denominators.sum()
     value = numerators.sum(axis=0) / total
     residuals = numerators - np.multiply.outer(denominators, value)
-    sums = np.cumsum(residuals, axis=0)
-    windows = sums[WINDOW - 1 :].copy()
-    windows[1:] -= sums[:-WINDOW]
-    freedom = WINDOW * (BATCHES - WINDOW) * (BATCHES - WINDOW + 1)
-    return value, BATCHES * np.sqrt(np.sum(windows**2, axis=0) / freedom) / total
+    variance = np.sum(residuals**2, axis=0)
+    variance += 2 * np.maximum(0, np.sum(residuals[1:] * residuals[:-1], axis=0))
+    return value, np.sqrt(variance * BATCHES / (BATCHES - 1)) / total
