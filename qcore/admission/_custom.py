@@ -1,5 +1,6 @@
 """Profiles given by a function of one's own: `from_global` and `from_local`."""
 
+import functools
 import math
 
 import numpy as np
@@ -13,6 +14,8 @@ _GRID = np.concatenate([[0.0], np.geomspace(1e-6, 1e6, 97)])
 _ROUNDING = 8 * np.finfo(float).eps
 _DIGITS = 50
 _UNDERFLOW = 1e-290
+# How functions refuse numbers that are no floats.
+_REFUSALS = (TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 def from_global(
@@ -140,9 +143,35 @@ class _FromGlobal(_Custom):
         if gamma_min is None and self.support < math.inf:
             self._gamma_min = -math.inf
         self.finite_at_gamma_min = finite_at_gamma_min
+        if self._rate is not None:
+            x = _GRID[(self.support >= _GRID) & (values > _UNDERFLOW)]
+            _require_antiderivative("a", self._rate, "−ln f", lambda u: -np.log(self._f(u)), x)
 
     def __repr__(self):
         return f"from_global({getattr(self._given_f, '__name__', self._given_f)!s})"
+
+    @functools.cached_property
+    def _takes_mpmath(self):
+        try:
+            return math.isfinite(_log_value(self._given_f, 0.5)) and _varies_smoothly(self._given_f)
+        except (ImportError, *_REFUSALS):
+            return False
+
+    @functools.cached_property
+    def lost_beyond(self):
+        if self._takes_mpmath:
+            return math.inf
+        inside, outside = 0.0, min(self.support, 1e100)
+        if float(self._f(np.array(outside))) >= _UNDERFLOW:
+            return math.inf
+        while np.nextafter(inside, outside) < outside:
+            middle = (inside + outside) / 2
+            if float(self._f(np.array(middle))) >= _UNDERFLOW:
+                inside = middle
+            else:
+                outside = middle
+        # A value far above underflow just before means that f jumps to zero there.
+        return inside if float(self._f(np.array(inside))) < 2 * _UNDERFLOW else math.inf
 
     @property
     def has_exact_ratio(self):
@@ -173,8 +202,9 @@ class _FromGlobal(_Custom):
         values = self._f(x)
         with np.errstate(divide="ignore"):
             logarithms = np.log(values)
-        for index in np.argwhere((values < _UNDERFLOW) & (x <= self.support)):
-            logarithms[tuple(index)] = _log_value(self._given_f, float(x[tuple(index)]))
+        if self._takes_mpmath:
+            for index in np.argwhere((values < _UNDERFLOW) & (x <= self.support)):
+                logarithms[tuple(index)] = _log_value(self._given_f, float(x[tuple(index)]))
         return logarithms
 
     def _log_ratio(self, x, step):
@@ -190,7 +220,10 @@ class _FromGlobal(_Custom):
         return np.where(x > self.support, np.inf, values)
 
     def _derivatives(self, n):
-        return _derivatives("f", self._given_f, self._given_derivatives, n, "from_global")
+        values = _derivatives("f", self._given_f, self._given_derivatives, n, "from_global")
+        if abs(values[0] - 1) > _ROUNDING:
+            raise ValueError(f"derivatives_at_zero = {values.tolist()}: must begin with f(0) = 1")
+        return values
 
     def _a_derivatives(self, n):
         return derivatives_of_a(self._derivatives(n + 1))
@@ -210,6 +243,9 @@ class _FromLocal(_Custom):
         falling = np.concatenate([[False], np.diff(values) < -_ROUNDING * values[1:]])
         _refuse("a", values, _GRID, falling, "must not decrease under local control")
         self._gamma_min = None if gamma_min is None else _gamma_min(gamma_min)
+        if self._integral is not None:
+            x = _GRID[_GRID < 1e3]
+            _require_antiderivative("a", self._rate, "integral", self._integral, x)
 
     def __repr__(self):
         return f"from_local({getattr(self._given_a, '__name__', self._given_a)!s})"
@@ -271,6 +307,19 @@ def _refuse(name, values, x, wrong, allowed):
         )
 
 
+def _require_antiderivative(name, rate, other_name, antiderivative, x):
+    x = x[np.isfinite(rate(x))]
+    expected = cumulative_integral(rate, x, 1e-9)
+    values = antiderivative(x)
+    wrong = ~(np.abs(values - expected) <= 1e-6 * (1 + expected))
+    if np.any(wrong):
+        first = int(np.argmax(wrong))
+        raise ValueError(
+            f"{other_name} at x = {float(x[first])!r} is {float(values[first])!r}: must be "
+            f"{float(expected[first])!r}, the integral of {name}"
+        )
+
+
 def _gamma_min(value):
     return _checks.scalar("gamma_min", value, at_most=0, allow_infinite=True)
 
@@ -297,7 +346,7 @@ def _derivatives(name, function, given, n, builder):
         with mpmath.workdps(digits):
             try:
                 found.append(list(mpmath.diffs(function, 0, n, direction=1)))
-            except (TypeError, ValueError, AttributeError, ArithmeticError):
+            except _REFUSALS:
                 raise ValueError(f"{name} does not accept mpmath numbers: {advice}") from None
     if not _varies_smoothly(function):
         raise ValueError(f"{name} computes in floating point inside: {advice}")
@@ -330,14 +379,12 @@ def _varies_smoothly(function):
 
 
 def _log_value(f, x):
-    """Return ln f(x) where f(x) is below the floating-point numbers."""
-    try:
-        import mpmath
+    """Return ln f(x) at any size of f(x), for an f that accepts mpmath numbers."""
+    import mpmath
 
-        with mpmath.workdps(_DIGITS):
-            return float(mpmath.log(f(mpmath.mpf(x))))
-    except (ImportError, TypeError, ValueError, AttributeError, ArithmeticError):
-        return -math.inf
+    with mpmath.workdps(_DIGITS):
+        value = f(mpmath.mpf(x))
+        return float(mpmath.log(value)) if value else -math.inf
 
 
 def _log_slope(f, x):
@@ -355,7 +402,7 @@ def _limit(rate, advice):
     """Return the limit of a non-negative rate at infinity: a number, or ∞ if it keeps growing."""
     try:
         values = np.array([rate(2.0**k) for k in range(0, 1000, 8)])
-    except (ImportError, TypeError, ValueError, AttributeError, ArithmeticError):
+    except (ImportError, *_REFUSALS):
         raise ValueError(advice) from None
     last, before = values[-1], values[-6]
     if last <= 1e-12 and last <= before:
@@ -380,7 +427,7 @@ def _complex_step_rate(f, x):
         rates = np.array([one(float(u)) for u in np.ravel(x)])
         width = 1e-4 * (1 + np.ravel(x))
         ends = [np.array([float(f(float(v))) for v in np.ravel(x) + d]) for d in (0, width)]
-    except (TypeError, ValueError, AttributeError, ArithmeticError):
+    except _REFUSALS:
         raise ValueError(advice) from None
     with np.errstate(divide="ignore", invalid="ignore"):
         slopes = -np.diff(np.log(ends), axis=0)[0] / width

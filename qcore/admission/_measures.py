@@ -9,6 +9,7 @@ from scipy.special import zeta
 
 from qcore import _checks
 from qcore.admission._profiles import (
+    LOG_ROUNDING,
     FiniteBuffer,
     ModifiedDrift,
     NoWaiting,
@@ -126,7 +127,7 @@ def delay_probability(servers, traffic_intensity, profile, control=None):
     --------
     >>> from qcore.admission import Abandonment, ModifiedDrift, delay_probability
     >>> round(delay_probability(100, 0.99, ModifiedDrift(0.5)), 12)
-    0.369735803478
+    0.496714811554
     >>> round(delay_probability(100, 1.2, Abandonment(0.5)), 12)
     0.984286313614
     """
@@ -178,7 +179,7 @@ def rejection_probability(servers, traffic_intensity, profile, control=None):
     --------
     >>> from qcore.admission import Abandonment, NoWaiting, rejection_probability
     >>> round(rejection_probability(100, 1.2, Abandonment(0.5)), 12)
-    0.167061606437
+    0.166790630955
     >>> rejection_probability(2, 0.5, NoWaiting())
     0.2
     """
@@ -373,6 +374,14 @@ def _sums(s, rho, profile, control):
     if log_scale == math.inf:
         return _Sums(math.inf, 1 - 1 / rho)
     scale = math.exp(log_scale) if log_scale < 700 else math.inf
+    if rho > 1 and profile.lost_beyond < math.inf:
+        log_lost = terms.log_tail(math.floor(profile.lost_beyond * terms.root), 0.0)[0]
+        if log_lost > log_scale + math.log(waiting) + LOG_ROUNDING - math.log(terms.root):
+            raise ValueError(
+                f"traffic_intensity = {rho!r}: the f of {profile!r} underflows where the terms "
+                "f(n/√servers)·traffic_intensityⁿ are not yet negligible; pass an f that accepts "
+                "mpmath numbers, or use from_local"
+            )
     if rho >= 1:
         total = 1 + waiting * scale
         return _Sums(total, (rho - 1) / rho + 1 / (rho * total))
@@ -457,7 +466,14 @@ class _GlobalTerms(Sequence):
         if self.rho >= 1:
             limit = self.rho * math.exp(self.profile.gamma_min / self.root)
             ratio = max(self.rho * (1 - float(weights[0])), limit)
+        if ratio >= 1 and self.profile.finite_at_gamma_min:
+            return float(logs[0]), self._log_power_tail(start, float(logs[0]))
         return float(logs[0]), float(logs[0]) + _log_geometric(ratio)
+
+    def _log_power_tail(self, start, log_first):
+        """The tail at the boundary of stability, where terms decay like a power of n."""
+        exponent = (float(self._at(np.array([start / 2]))[0][0]) - log_first) / math.log(2)
+        return log_first + math.log(start / (exponent - 1)) if exponent > 1.01 else math.inf
 
 
 class _LocalTerms(Sequence):
@@ -482,8 +498,8 @@ class _LocalTerms(Sequence):
         return before + n * self.log_rho, u / (1 + u), float(after[-1])
 
     def at_rule(self, start, rule, base):
-        gaps = (rule.gap_weights * np.log1p(self._u(start + rule.gap_points))).sum(axis=1)
-        products = base - np.cumsum(gaps)
+        points, weights = rule.gaps
+        products = base - np.cumsum((weights * np.log1p(self._u(start + points))).sum(axis=1))
         n = start + rule.offsets
         u = self._u(n)
         return products[:-1] + n * self.log_rho, u / (1 + u), float(products[-1])

@@ -10,6 +10,7 @@ from scipy.special import erfcx, gammainc, log_ndtr
 from qcore import _checks
 from qcore.admission._quadrature import QuadratureError, integrals, log_integral
 
+LOG_ROUNDING = math.log(np.finfo(float).eps)
 _LARGEST_LOG = math.log(np.finfo(float).max)
 
 
@@ -42,6 +43,7 @@ class ScalingProfile(ABC):
     finite_at_gamma_min = False
     support = math.inf
     has_exact_ratio = True  # whether _log_ratio is exact relative to itself
+    lost_beyond = math.inf  # the x beyond which f(x) > 0 is lost to underflow
 
     def f(self, x):
         """Return the profile f(x) for x ≥ 0."""
@@ -136,7 +138,7 @@ class ScalingProfile(ABC):
         """ln f(x + step) − ln f(x), the integral of −a, without cancellation."""
         inside = x + step <= self.support
         values = np.full(np.shape(x), -np.inf)
-        values[inside] = -integrals(self._a, x[inside], x[inside] + step)
+        values[inside] = -integrals(self._a, x[inside], step)
         return values
 
     def _derivatives(self, n):
@@ -155,8 +157,17 @@ class ScalingProfile(ABC):
 
     def _log_moment(self, gamma, n):
         """Logarithm of ∫xⁿe^{−γx}f(x)dx by quadrature."""
+
+        def log_integrand(x):
+            return n * np.log(x) - gamma * x + self._log_f(x)
+
         try:
-            return log_integral(lambda x: n * np.log(x) - gamma * x + self._log_f(x))
+            value = log_integral(log_integrand)
+            if self.lost_beyond < math.inf:
+                lost = log_integrand(np.array([self.lost_beyond]))[0] + math.log(self.lost_beyond)
+                if lost > value + LOG_ROUNDING:
+                    raise QuadratureError("f underflows where the integrand is not yet negligible")
+            return value
         except QuadratureError as error:
             raise ValueError(
                 f"gamma = {gamma!r}: the quadrature of derivative {n} of the Laplace transform "

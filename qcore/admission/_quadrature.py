@@ -52,7 +52,7 @@ def log_integral(log_integrand, tolerance=1e-13):
             return peak + np.log(refined)
     peak = log_g(t).max()
     ends = np.linspace(left, right, 65)
-    pieces = integrals(lambda u: np.exp(log_g(u) - peak), ends[:-1], ends[1:], tolerance / 100)
+    pieces = integrals(lambda u: np.exp(log_g(u) - peak), ends[:-1], np.diff(ends), tolerance / 100)
     return peak + np.log(pieces.sum())
 
 
@@ -82,21 +82,22 @@ def _range(log_g):
 
 def cumulative_integral(function, x, tolerance=1e-13):
     """Return the integrals of ``function`` from 0 to each element of the array ``x`` >= 0."""
-    flat = np.ravel(x)
-    ends, inverse = np.unique(flat, return_inverse=True)
+    ends, inverse = np.unique(np.ravel(x), return_inverse=True)
     starts = np.concatenate([[0.0], ends[:-1]])
-    return np.cumsum(integrals(function, starts, ends, tolerance))[inverse].reshape(np.shape(x))
+    pieces = integrals(function, starts, ends - starts, tolerance)
+    return np.cumsum(pieces)[inverse].reshape(np.shape(x))
 
 
-def integrals(function, starts, ends, tolerance=1e-13):
-    """Return the integrals over each [start, end]: Gauss–Legendre, halved until halves agree."""
-    whole = _gauss(function, starts, ends)
+def integrals(function, starts, widths, tolerance=1e-13):
+    """Return the integrals over each [start, start + width]: Gauss–Legendre, halved as needed."""
+    widths = np.broadcast_to(widths, starts.shape)
+    whole = _gauss(function, starts, widths)
     result = np.zeros_like(whole)
     scale = np.cumsum(np.abs(whole))
     owner = np.arange(len(whole))
     for _ in range(60):
-        middle = (starts + ends) / 2
-        left, right = _gauss(function, starts, middle), _gauss(function, middle, ends)
+        widths = widths / 2
+        left, right = (_gauss(function, left_end, widths) for left_end in (starts, starts + widths))
         if not np.all(np.isfinite(left + right)):
             raise QuadratureError("the integrand is not a finite number everywhere")
         difference = np.abs(left + right - whole)
@@ -105,17 +106,15 @@ def integrals(function, starts, ends, tolerance=1e-13):
         if np.all(done):
             return result
         rest = ~done
-        starts, ends = (
-            np.concatenate([starts[rest], middle[rest]]),
-            np.concatenate([middle[rest], ends[rest]]),
-        )
+        starts = np.concatenate([starts[rest], (starts + widths)[rest]])
+        widths = np.concatenate([widths[rest], widths[rest]])
         whole = np.concatenate([left[rest], right[rest]])
         owner = np.concatenate([owner[rest], owner[rest]])
     raise QuadratureError("the integral does not settle when its intervals are halved")
 
 
-def _gauss(function, starts, ends):
+def _gauss(function, starts, widths):
     nodes, weights = _GAUSS_NODES
-    half = (ends - starts) / 2
-    points = (starts + ends)[:, None] / 2 + half[:, None] * nodes
-    return half * (np.reshape(function(points.ravel()), points.shape) @ weights)
+    points = starts[:, None] + widths[:, None] / 2 * (1 + nodes)
+    values = np.reshape(function(points.ravel()), points.shape)
+    return widths / 2 * (values @ weights)

@@ -13,6 +13,7 @@ import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
 SHORTEST = 512  # blocks up to this length are summed term by term
+_FIRST = 64
 _NODES = 32
 _GAP_NODES = 16
 _TOLERANCE = 1e-14  # for a block against its halves, which are far better than that
@@ -26,14 +27,20 @@ _LONGEST = 2.0**200
 class _Rule:
     """Sums over 0, …, length − 1 from values at ``offsets``.
 
-    The partial sums up to each offset come from values at ``gap_points``, a row for each gap
-    between consecutive offsets and one for the rest of the block.
+    The partial sums up to each offset come from values at the points of ``gaps``, a row for each
+    gap between consecutive offsets and one for the rest of the block, with their weights.
     """
 
+    length: int
     offsets: np.ndarray
     weights: np.ndarray
-    gap_points: np.ndarray
-    gap_weights: np.ndarray
+
+    @functools.cached_property
+    def gaps(self):
+        ends = np.concatenate([[0.0], self.offsets, [self.length]])
+        rules = [gauss_rule(int(gap), _GAP_NODES) for gap in np.diff(ends)]
+        points = [start + nodes for start, (nodes, _) in zip(ends, rules, strict=False)]
+        return np.array(points), np.array([weights for _, weights in rules])
 
 
 def gauss_rule(length, nodes):
@@ -69,10 +76,7 @@ def block_rule(length):
         basis[k + 1] = centred * basis[k] - (beta[k - 1] * basis[k - 1] if k else 0)
         basis[k + 1] /= beta[k]
     weights = np.linalg.solve(basis, np.concatenate([[math.sqrt(length)], np.zeros(_NODES - 1)]))
-    ends = np.concatenate([[0.0], offsets, [length]])
-    gaps = [gauss_rule(int(gap), _GAP_NODES) for gap in np.diff(ends)]
-    gap_points = np.array([start + points for start, (points, _) in zip(ends, gaps, strict=False)])
-    return _Rule(offsets, weights, gap_points, np.array([w for _, w in gaps]))
+    return _Rule(length, offsets, weights)
 
 
 class Sequence:
@@ -98,11 +102,11 @@ def sum_sequence(sequence):
     infinite, and so they are returned. The weighted tail is taken to be of the order of its first
     term at most, as it is for weights 1 − t_{n+1}/(ρt_n) with ρ ≤ 1.
     """
-    logs, weights, base = sequence.direct(0, 2 * SHORTEST, 0.0)
+    logs, weights, base = sequence.direct(0, _FIRST, 0.0)
     total = _Total(max(0.0, float(logs.max())))
     total.add(logs[1:], np.ones(len(logs) - 1), weights[1:])
     total.weighted += math.exp(-total.scale) * float(weights[0])
-    start = length = 2 * SHORTEST
+    start = length = _FIRST
     while True:
         if total.outweighs(*sequence.log_tail(start, base)):
             return total.scale, total.plain, total.weighted
