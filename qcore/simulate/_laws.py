@@ -20,15 +20,21 @@ DEGREE = 5
 RELATIVE_TOLERANCE = 1e-9
 MEAN_TOLERANCE = 1e-12
 
-_ROWS = np.int64(OCTAVES * PIECES)
-_SHIFT = np.int64(52 - PIECE_BITS)
-_FIRST_ROW = np.int64((1023 - OCTAVES - 1) << PIECE_BITS)
-_MANTISSA = np.int64(2**52 - 1)
-_ONE = np.int64(1023 << 52)
+_ROWS = np.uint64(OCTAVES * PIECES)
+_SHIFT = np.uint64(52 - PIECE_BITS)
+_PIECE_BITS = np.uint64(PIECE_BITS)
+_FIRST_ROW = np.uint64((1023 - OCTAVES - 1) << PIECE_BITS)
+_MANTISSA = np.uint64(2**52 - 1)
+_ONE = np.uint64(1023 << 52)  # the bits of 1.0
+_TOP = np.uint64(63)
+_SPARE_BITS = np.uint64(11)
+_STEP = np.uint64(1)
+_STRIP = 512  # numbers drawn in one go, so that they stay in the nearest cache
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
+_SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
 
 
 class Law:
@@ -47,8 +53,10 @@ class Law:
         self.table = _cached_table(_Key(law))
         self._law = law
 
-    def draw(self, size, generator):
-        """Return ``size`` times drawn by the law's own ``rvs``."""
+    def draw(self, first, size, seed, generator):
+        """Return the times numbered from ``first`` on: by the table, a function of the seed."""
+        if self.table is not None:
+            return tabulated_times(self.table, seed, first, size)
         times = np.asarray(self._law.rvs(size=size, random_state=generator), dtype=float)
         if not np.all(times >= 0):
             raise ValueError(f"{_describe(self._law)}: drew a negative time or NaN")
@@ -144,23 +152,41 @@ def random_bits(seed, index):
 
     Being a function of the index, it gives a customer the same times under every policy.
     """
-    bits = seed + (np.uint64(index) + np.uint64(1)) * _GOLDEN
-    bits = (bits ^ (bits >> np.uint64(30))) * _MIX_1
-    bits = (bits ^ (bits >> np.uint64(27))) * _MIX_2
-    return bits ^ (bits >> np.uint64(31))
+    bits = seed + (np.uint64(index) + _STEP) * _GOLDEN
+    bits = (bits ^ (bits >> _SHIFTS[0])) * _MIX_1
+    bits = (bits ^ (bits >> _SHIFTS[1])) * _MIX_2
+    return bits ^ (bits >> _SHIFTS[2])
 
 
 @njit(cache=True)
-def quantile(table, bits):
-    """Return the quantile at a uniform number made of random bits, by the table.
+def place_in_table(bits):
+    """Return the row of the table and the place on its piece for a uniform number made of bits.
 
     The top bit chooses the half; 52 others give the probability of the tail beyond, an odd
     multiple of 2**-54. Its exponent and leading mantissa bits number the row, the rest of the
-    mantissa is the place on the piece.
+    mantissa is the place, from -1/2 to 1/2.
     """
-    upper = np.int64(bits >> np.uint64(63))
-    tail = (np.float64(np.int64(bits >> np.uint64(11)) & _MANTISSA) + 0.5) * 2.0**-53
-    pattern = np.float64(tail).view(np.int64)
-    c = table[upper * _ROWS + (pattern >> _SHIFT) - _FIRST_ROW]
-    x = np.int64(((pattern << np.int64(PIECE_BITS)) & _MANTISSA) | _ONE).view(np.float64) - 1.5
-    return c[0] + x * (c[1] + x * (c[2] + x * (c[3] + x * (c[4] + x * c[5]))))
+    one_to_two = np.uint64(((bits >> _SPARE_BITS) & _MANTISSA) | _ONE).view(np.float64)
+    tail = (one_to_two - (1 - 2.0**-53)) / 2
+    pattern = np.float64(tail).view(np.uint64)
+    row = (bits >> _TOP) * _ROWS + (pattern >> _SHIFT) - _FIRST_ROW
+    place = np.uint64(((pattern << _PIECE_BITS) & _MANTISSA) | _ONE).view(np.float64) - 1.5
+    return row, place
+
+
+@njit(cache=True)
+def tabulated_times(table, seed, first, size):
+    """Return the quantiles at the uniform numbers ``first``, ``first + 1``, … of the seed."""
+    times = np.empty(size)
+    rows = np.empty(_STRIP, dtype=np.uint64)
+    places = np.empty(_STRIP)
+    for begin in range(0, size, _STRIP):
+        length = min(_STRIP, size - begin)
+        # Two loops, because the first has an instruction set of its own: it runs in parallel.
+        for i in range(length):
+            rows[i], places[i] = place_in_table(random_bits(seed, first + begin + i))
+        for i in range(length):
+            c = table[rows[i]]
+            x = places[i]
+            times[begin + i] = c[0] + x * (c[1] + x * (c[2] + x * (c[3] + x * (c[4] + x * c[5]))))
+    return times

@@ -327,7 +327,7 @@ class _Run:
         self.generators = [np.random.default_rng(stream) for stream in streams]
 
         leaves = 1 << (servers - 1).bit_length()
-        self.tree = np.zeros(leaves, dtype=np.int64)
+        self.tree = np.zeros(leaves, dtype=np.uint64)
         self.available = np.zeros(servers)
         self.began = np.full(servers, -np.inf)
         self.starts = np.zeros(1 << (servers + 1).bit_length())
@@ -367,22 +367,18 @@ class _Run:
     def _advance(self, first, count, batch_size):
         if self.state["in_line"][0] + count > len(self.line):
             self.line = np.concatenate([self.line, np.zeros_like(self.line)])
-        no_table, no_values = np.empty((0, 0)), np.empty(0)
-        tables, values, tabulated = [], [], []
-        for law, generator in zip(self.laws, self.generators[:3], strict=True):
-            tabulated.append(law is not None and law.table is not None)
-            tables.append(law.table if tabulated[-1] else no_table)
-            drawn = law is not None and law.table is None
-            values.append(law.draw(count, generator) if drawn else no_values)
+        interarrivals, services, patiences = (
+            np.full(count, np.inf) if law is None else law.draw(first, count, seed, generator)
+            for law, seed, generator in zip(self.laws, self.seeds, self.generators, strict=False)
+        )
         kernel.advance(
             self.state[0],
             first,
-            count,
             batch_size,
-            self.seeds,
-            tuple(tables),
-            tuple(values),
-            (*tabulated, self.laws[2] is None),
+            interarrivals,
+            services,
+            patiences,
+            self.seeds[3],
             self.admission,
             self.rest,
             self.snapshot_spacing,

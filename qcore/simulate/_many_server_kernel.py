@@ -14,7 +14,7 @@ float order as an integer, and the lowest of them give way to the server's numbe
 import numpy as np
 from numba import njit
 
-from qcore.simulate._laws import quantile, random_bits
+from qcore.simulate._laws import random_bits
 
 STATE = np.dtype(
     [
@@ -54,22 +54,25 @@ STATE = np.dtype(
 ARRIVAL, ENTRY, LEAVES_LINE, DISPLACED_START, LINE_COLUMNS = range(5)
 
 
+_STEP = np.uint64(1)
+_SPARE_BITS = np.uint64(11)
+_NEVER = np.uint64(2**64 - 1)
+
+
 @njit(cache=True)
 def key_of(epoch, server, mask):
     """Return an integer that orders by the epoch and carries the server in its lowest bits."""
-    return (np.float64(epoch).view(np.int64) & ~mask) | server
+    return (np.float64(epoch).view(np.uint64) & ~mask) | server
 
 
 @njit(cache=True)
 def build_tree(tree, available):
     """Fill the loser tree: ``tree[0]`` is the winner, ``tree[n]`` the loser of the match at n."""
     leaves = len(tree)
-    mask = np.int64(leaves - 1)
-    winners = np.empty(2 * leaves, dtype=np.int64)
-    for leaf in range(leaves):
-        winners[leaves + leaf] = np.iinfo(np.int64).max
-        if leaf < len(available):
-            winners[leaves + leaf] = key_of(available[leaf], leaf, mask)
+    mask = np.uint64(leaves - 1)
+    winners = np.full(2 * leaves, _NEVER)
+    for leaf in range(len(available)):
+        winners[leaves + leaf] = key_of(available[leaf], np.uint64(leaf), mask)
     for node in range(leaves - 1, 0, -1):
         tree[node] = max(winners[2 * node], winners[2 * node + 1])
         winners[node] = min(winners[2 * node], winners[2 * node + 1])
@@ -178,12 +181,11 @@ def close_batch(state, rest, available, starts, line, idle_time, total_idle_time
 def advance(
     state,
     first,
-    customers,
     batch_size,
-    seeds,
-    tables,
-    values,
-    tabulated,
+    interarrivals,
+    services,
+    patiences,
+    admission_seed,
     admission,
     rest,
     snapshot_spacing,
@@ -201,16 +203,10 @@ def advance(
     histograms,
 ):
     """Simulate the customers numbered from ``first`` on; see `qcore.simulate._many_server`."""
-    leaves = len(tree)
-    mask = np.int64(leaves - 1)
-    levels = 0
-    while leaves >> levels > 1:
-        levels += 1
+    customers = len(interarrivals)
+    leaves = np.uint64(len(tree))
+    mask = np.uint64(leaves - _STEP)
     starts_mask = len(starts) - 1
-    arrival_table, service_table, patience_table = tables
-    arrival_values, service_values, patience_values = values
-    arrival_tabulated, service_tabulated, patience_tabulated, patient = tabulated
-    arrival_seed, service_seed, patience_seed, admission_seed = seeds
     waits_histogram, offered_histogram, ages_histogram, queue_histogram = histograms
     count_waits = len(wait_edges) > 0
 
@@ -223,6 +219,7 @@ def advance(
         merged = state.merged
         idle = state.idle
         in_line = state.in_line
+        winner = tree[0]
         total = sums[state.batch]
         rejected = 0
         abandoned = 0
@@ -230,11 +227,7 @@ def advance(
         waiting = 0.0
         abandoned_waiting = 0.0
         for i in range(begin, end):
-            customer = first + i
-            if arrival_tabulated:
-                now += quantile(arrival_table, random_bits(arrival_seed, customer))
-            else:
-                now += arrival_values[i]
+            now += interarrivals[i]
             while now > state.next_snapshot:
                 state.in_line = in_line
                 take_snapshot(
@@ -252,19 +245,13 @@ def advance(
                 total[SNAPSHOTS] += 1
                 state.next_snapshot += snapshot_spacing
             if admission < 1.0 and (
-                np.float64(random_bits(admission_seed, customer) >> np.uint64(11)) * 2.0**-53
+                np.float64(random_bits(admission_seed, first + i) >> _SPARE_BITS) * 2.0**-53
                 >= admission
             ):
                 rejected += 1
                 continue
-            if patience_tabulated:
-                patience = quantile(patience_table, random_bits(patience_seed, customer))
-            elif patient:
-                patience = np.inf
-            else:
-                patience = patience_values[i]
-
-            server = tree[0] & mask
+            patience = patiences[i]
+            server = winner & mask
             entry = available[server]
             wait = max(entry - now, 0.0)
             if count_waits:
@@ -290,21 +277,16 @@ def advance(
                 line[in_line, LEAVES_LINE] = entry
                 line[in_line, DISPLACED_START] = began[server]
                 in_line += 1
-            if service_tabulated:
-                service = quantile(service_table, random_bits(service_seed, customer))
-            else:
-                service = service_values[i]
             began[server] = start
-            epoch = start + service + rest
+            epoch = start + (services[i] + rest)
             available[server] = epoch
-            key = key_of(epoch, server, mask)
-            node = (leaves + server) >> 1
-            for _ in range(levels):
+            winner = key_of(epoch, server, mask)
+            node = (leaves + server) >> _STEP
+            while node:
                 loser = tree[node]
-                tree[node] = max(loser, key)
-                key = min(loser, key)
-                node >>= 1
-            tree[0] = key
+                tree[node] = max(loser, winner)
+                winner = min(loser, winner)
+                node >>= _STEP
 
             completion = entry - rest
             while merged < matched:
@@ -329,6 +311,7 @@ def advance(
         state.merged = merged
         state.idle = idle
         state.in_line = in_line
+        tree[0] = winner
         total[ARRIVALS] += end - begin
         total[REJECTED] += rejected
         total[ABANDONED] += abandoned
