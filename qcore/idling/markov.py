@@ -115,7 +115,9 @@ class OptimalPolicy:
     iterations: int
 
 
-def lower_bound(servers, arrival_rate, service_rate, *, abandonment_cost, utilization_cost):
+def lower_bound(
+    servers, arrival_rate, service_rate, *, abandonment_cost, utilization_cost, whole_servers=False
+):
     r"""Lower bound on the cost per server of every policy, at this number of servers.
 
     .. math::
@@ -125,7 +127,9 @@ def lower_bound(servers, arrival_rate, service_rate, *, abandonment_cost, utiliz
 
     since the throughput per server is :math:`\mu E[B]/N` whatever the policy, and
     :math:`E[g_U(B/N)] \ge g_U(E[B]/N)` by Jensen's inequality. It holds for rejection, holding
-    costs, and any laws of arrivals, service (mean :math:`1/\mu`) and patience.
+    costs, and any laws of arrivals, service (mean :math:`1/\mu`) and patience. Since B is a whole
+    number, Jensen's inequality also holds for the piecewise linear function that agrees with
+    :math:`g_U` at the multiples of 1/N; that gives a larger bound.
 
     Parameters
     ----------
@@ -139,11 +143,15 @@ def lower_bound(servers, arrival_rate, service_rate, *, abandonment_cost, utiliz
         :math:`a \ge 0`, per customer who abandons or is rejected.
     utilization_cost : callable
         :math:`g_U`, strictly increasing and convex on [0, 1].
+    whole_servers : bool, optional
+        Whether to use that the number of busy servers is an integer. Default: False, the bound
+        displayed.
 
     Returns
     -------
     float
-        `qcore.idling.FluidControlProblem.optimal_cost` at the rate :math:`\lambda^N/N`.
+        Without ``whole_servers``, `qcore.idling.FluidControlProblem.optimal_cost` at the rate
+        :math:`\lambda^N/N`.
 
     Raises
     ------
@@ -161,6 +169,15 @@ def lower_bound(servers, arrival_rate, service_rate, *, abandonment_cost, utiliz
     """
     servers = _checks.count("servers", servers, at_least=1)
     arrival_rate = _checks.scalar("arrival_rate", arrival_rate, above=0)
+    whole_servers = _checks.choice("whole_servers", whole_servers, (False, True))
+    if whole_servers:
+        smooth = checked_utilization_cost(utilization_cost)
+        levels = np.arange(servers + 1) / servers
+        values = np.array([smooth(float(level)) for level in levels])
+
+        def utilization_cost(b):
+            return np.interp(b, levels, values)
+
     return FluidControlProblem(
         arrival_rate / servers, service_rate, abandonment_cost, utilization_cost
     ).optimal_cost
@@ -263,7 +280,7 @@ def non_idling(
     --------
     >>> costs = dict(abandonment_cost=1.0, utilization_cost=lambda b: b**2)
     >>> round(non_idling(100, 120.0, 1.0, 1.0, **costs).cost, 6)
-    1.194785
+    1.198857
     """
     return thinned(
         servers,
@@ -453,7 +470,8 @@ def exponential_idling(
     working = throughput / queue.service_rate
     waiting = max(queue.arrival_rate - throughput, 0.0) / queue.abandonment_rate
     distance = np.abs(every_busy - working) + np.abs(every_waiting - waiting)
-    distribution = _stationary(rates, int(np.argmin(distance)))
+    in_use = np.concatenate((busy + resting, np.full_like(long_busy, n)))
+    distribution = _stationary(rates, int(np.argmin(distance)), in_use + every_waiting)
     lost = queue.arrival_rate * float(distribution[every_waiting == longest].sum())
     return queue.averages(every_busy, every_waiting, distribution, 0.0, lost)
 
@@ -518,9 +536,9 @@ def policy_cost(
     >>> def five(busy, waiting):
     ...     return min(waiting, max(5 - busy, 0))
     >>> round(policy_cost(10, 12.0, 1.0, 1.0, five, **costs).cost, 6)
-    0.950021
+    0.950177
     >>> round(fewer_servers(10, 12.0, 1.0, 1.0, 5, **costs).cost, 6)
-    0.950021
+    0.950177
     """
     queue = _Queue(
         servers,
@@ -589,15 +607,15 @@ def optimal_policy(
 
     Notes
     -----
-    *Truncation.* Under every policy the queue is stochastically smaller than a Poisson variable with
-    mean :math:`\lambda^N/\theta` (serve nobody, reject nobody); by default J is that law's quantile
-    at 1 − 1e-17, and ``truncation_probability`` is its tail beyond J, whatever J. Doubling J moves
-    the cost by less than 1e-13.
+    *Truncation.* Under every policy the queue is stochastically smaller than a Poisson variable
+    with mean :math:`\lambda^N/\theta` (serve nobody, reject nobody); by default J is that law's
+    quantile at 1 − 1e-17, and ``truncation_probability`` is its tail beyond J, whatever J. Doubling
+    J moves the cost by less than 1e-13.
 
     *Method.* The minimum over k is a running minimum along the states with the same number in the
     system, O(1) a state. A policy is evaluated by a sparse LU factorisation, with the expected cost
     and the expected length of cycles between visits to a frequent state. The iteration ends when
-    no action improves by more than rounding; ``suboptimality`` bounds what is left: below 1e-11 for
+    no action improves by more than rounding; ``suboptimality`` bounds what is left: below 1e-10 for
     N ≤ 200. Memory and time grow with N·J: at N = 200 and an overload of 20 % a few seconds for
     patience as long as service, about a minute for ten times that.
 
@@ -606,7 +624,7 @@ def optimal_policy(
     >>> costs = dict(abandonment_cost=1.0, utilization_cost=lambda b: b**2)
     >>> best = optimal_policy(10, 12.0, 1.0, 1.0, **costs)
     >>> round(best.cost, 6)
-    0.950008
+    0.950177
     >>> best.entering[4, 1], best.entering[5, 1]  # one enters if 4 servers are busy, none if 5 are
     (np.int64(1), np.int64(0))
     """
@@ -682,7 +700,7 @@ class _Queue:
         if states > _LARGEST_CHAIN:
             raise ValueError(
                 f"servers = {self.servers} and arrival_rate / abandonment_rate = "
-                f"{self.arrival_rate / self.abandonment_rate:g}: the chain has {states} states, and "
+                f"{self.arrival_rate / self.abandonment_rate:g}: the chain has {states} states, "
                 f"must have at most {_LARGEST_CHAIN}; a smaller max_waiting truncates the queue"
             )
 
@@ -709,7 +727,7 @@ class _Queue:
         )
 
     def erlang_a(self, working, admission_probability):
-        """Averages of the queue with some working servers that never idle, offered a thinned load."""
+        """Averages of a queue whose working servers never idle, under a thinned load."""
         rate = self.arrival_rate * admission_probability
 
         def down(x):
@@ -835,7 +853,8 @@ class _Chain:
         reached = np.sort(csgraph.breadth_first_order(rates, 0, return_predecessors=False))
         place = min(np.searchsorted(reached, reference or 0), reached.size - 1)
         distribution = np.zeros(rates.shape[0])
-        distribution[reached] = _stationary(rates[reached][:, reached], place)
+        numbers = self._states(self.busy + self.waiting)[reached]
+        distribution[reached] = _stationary(rates[reached][:, reached], place, numbers)
         return distribution.reshape(self.shape)
 
     def averages(self, distribution, target, admitted):
@@ -856,9 +875,7 @@ class _Chain:
         rates = self.rates(target, admitted)
         penalty = (1 - admitted) + admitted * self.lost(target)
         costs = (self.running_cost + rate * self.loss * penalty).ravel()
-        # Levels from the top down: the number in the system moves by single steps.
-        order = np.lexsort((self._states(self.busy), -self._states(self.busy + self.waiting)))
-        cycles = _Cycles(rates, reference, order)
+        cycles = _Cycles(rates, reference, self._states(self.busy + self.waiting))
         others = cycles.others
         cost, length = cycles.solve(np.column_stack((costs[others], np.ones(others.size)))).T
         out = cycles.out
@@ -868,7 +885,7 @@ class _Chain:
         return float(gain), values.reshape(self.shape), cycles.reference
 
     def improve(self, values, gain, target, admitted, rejection):
-        """A better policy (the same one, if none is better), and the residual of Bellman's equation.
+        """A better policy (the same, if none is better), and the residual of Bellman's equation.
 
         The action of the given policy is kept unless another is better by more than rounding.
         """
@@ -913,25 +930,36 @@ class _Cycles:
 
     Where the reference state given is visited too seldom under the policy, the matrix is nearly
     singular, and its left null vector, which one solve reveals, shows where the chain lives; the
-    reference state is moved there.
+    reference state is moved there. If it is singular to rounding, slow killing of the chain makes
+    that solve possible.
+
+    States are eliminated by ``numbers``, from the top down: the number in the system moves by
+    single steps, which keeps the factors small.
     """
 
-    def __init__(self, rates, reference, order):
-        self._rates, self._order = rates, order
-        for _ in range(5):
-            self._factorise(reference)
+    def __init__(self, rates, reference, numbers):
+        self._rates, self._order = rates, np.argsort(-numbers, kind="stable")
+        self._leaving = np.asarray(rates.sum(axis=1)).ravel()
+        for _ in range(6):
+            try:
+                self._factorise(reference)
+                usable = True
+            except RuntimeError:
+                self._factorise(reference, killing_rate=1e-9 * self._leaving.max())
+                usable = False
             weights = np.abs(self._left)
             heaviest = int(np.argmax(weights))
-            if weights[heaviest] < 1e3:
-                break
+            if usable and weights[heaviest] < 1e3:
+                return
             reference = int(self.others[heaviest])
+        raise ArithmeticError("no state is visited often enough to tell cycles of the chain apart")
 
-    def _factorise(self, reference):
+    def _factorise(self, reference, killing_rate=0.0):
         self.reference = reference
         self.others = self._order[self._order != reference]
-        leaving = np.asarray(self._rates.sum(axis=1)).ravel()
         self.out = self._rates[[reference]].toarray().ravel()[self.others]
-        inner = (sparse.diags(leaving) - self._rates).tocsr()[self.others][:, self.others]
+        generator = sparse.diags_array(self._leaving + killing_rate) - self._rates
+        inner = generator.tocsr()[self.others][:, self.others]
         spec = "NATURAL" if self.others.size < 200_000 else "COLAMD"
         self._lu = splu(inner.tocsc(), permc_spec=spec, diag_pivot_thresh=0.0)
         self._left = self._lu.solve(self.out, trans="T")
@@ -948,9 +976,9 @@ class _Cycles:
         return weights / weights.sum()
 
 
-def _stationary(rates, reference):
+def _stationary(rates, reference, numbers):
     """Stationary distribution of an irreducible chain."""
-    return _Cycles(rates, reference, np.arange(rates.shape[0])).distribution()
+    return _Cycles(rates, reference, numbers).distribution()
 
 
 def _rate_matrix(links, size):
