@@ -129,7 +129,7 @@ def delay_probability(servers, traffic_intensity, profile, control=None):
     >>> round(delay_probability(100, 0.99, ModifiedDrift(0.5)), 12)
     0.496714811554
     >>> round(delay_probability(100, 1.2, Abandonment(0.5)), 12)
-    0.984286313614
+    0.996634370421
     """
 
     def one(s, rho, how):

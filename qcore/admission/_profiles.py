@@ -155,16 +155,41 @@ class ScalingProfile(ABC):
         value = self._laplace(gamma, 0)
         return math.log(value) if 0 < value < math.inf else self._log_moment(gamma, 0)
 
-    def _log_moment(self, gamma, n):
-        """Logarithm of ∫xⁿe^{−γx}f(x)dx by quadrature."""
+    def log_tail_transform(self, gamma, x):
+        """Return the logarithm of the integral of e^{−γu}f(u) over u > x, for one γ and one x ≥ 0.
 
-        def log_integrand(x):
+        It is −∞ where nothing is left.
+        """
+        gamma = _checks.scalar("gamma", gamma)
+        x = _checks.scalar("x", x, at_least=0)
+        self._require_finite(gamma, 0)
+        return self._log_tail_transform(gamma, x) if x < self.support else -math.inf
+
+    def _log_tail_transform(self, gamma, x):
+        return self._log_moment(gamma, 0, x)
+
+    def log_abs_derivative(self, gamma, derivative):
+        """Return ln|L⁽ⁿ⁾(γ)| for one γ, which stays in range; −∞ if it vanishes."""
+        gamma = _checks.scalar("gamma", gamma)
+        n = _checks.count("derivative", derivative)
+        self._require_finite(gamma, n)
+        if self.support == 0:
+            return -math.inf
+        with np.errstate(over="ignore"):
+            value = abs(self._laplace(gamma, n))
+        return math.log(value) if 0 < value < math.inf else self._log_moment(gamma, n)
+
+    def _log_moment(self, gamma, n, start=0.0):
+        """Logarithm of the integral of xⁿe^{−γx}f(x) over x > start, by quadrature."""
+
+        def log_integrand(excess):
+            x = start + excess
             return n * np.log(x) - gamma * x + self._log_f(x)
 
         try:
             value = log_integral(log_integrand)
             if self.lost_beyond < math.inf:
-                lost = log_integrand(np.array([self.lost_beyond]))[0] + math.log(self.lost_beyond)
+                lost = log_integrand(self.lost_beyond - start) + math.log(self.lost_beyond)
                 if lost > value + LOG_ROUNDING:
                     raise QuadratureError("f underflows where the integrand is not yet negligible")
             return value
@@ -258,6 +283,9 @@ class OpenAdmission(ScalingProfile):
     def _laplace(self, gamma, n):
         return _signed_factorial_over_power(gamma, n)
 
+    def _log_tail_transform(self, gamma, x):
+        return -gamma * x - math.log(gamma)
+
 
 @dataclass(frozen=True)
 class ModifiedDrift(ScalingProfile):
@@ -300,6 +328,9 @@ class ModifiedDrift(ScalingProfile):
 
     def _laplace(self, gamma, n):
         return _signed_factorial_over_power(gamma + self.rate, n)
+
+    def _log_tail_transform(self, gamma, x):
+        return -(gamma + self.rate) * x - math.log(gamma + self.rate)
 
 
 @dataclass(frozen=True)
@@ -350,11 +381,20 @@ class Abandonment(ScalingProfile):
         return (-1) ** n * half_gaussian_moments(gamma / root, n)[n] / root ** (n + 1)
 
     def _log_laplace(self, gamma):
-        z = gamma / math.sqrt(self.abandonment_rate)
-        if z > -20:
-            return math.log(self._laplace(gamma, 0))
-        log_mills = z * z / 2 + math.log(2 * math.pi) / 2 + float(log_ndtr(-z))
-        return log_mills - math.log(self.abandonment_rate) / 2
+        root = math.sqrt(self.abandonment_rate)
+        return log_mills(gamma / root) - math.log(root)
+
+    def _log_tail_transform(self, gamma, x):
+        root = math.sqrt(self.abandonment_rate)
+        start = -gamma * x - self.abandonment_rate * x * x / 2
+        return start + log_mills(gamma / root + root * x) - math.log(root)
+
+
+def log_mills(z):
+    """Return the logarithm of Mills' ratio (1 − Φ(z))/φ(z)."""
+    if z > -20:
+        return math.log(math.sqrt(math.pi / 2) * float(erfcx(z / math.sqrt(2))))
+    return z * z / 2 + math.log(2 * math.pi) / 2 + float(log_ndtr(-z))
 
 
 # Up to this z the forward recurrence of the half-Gaussian moments loses at most e^{2z√n}.
@@ -435,6 +475,9 @@ class FiniteBuffer(ScalingProfile):
         if y > -600:
             return math.log(self._laplace(gamma, 0))
         return -y - math.log(-gamma)
+
+    def _log_tail_transform(self, gamma, x):
+        return -gamma * x + FiniteBuffer(self.size - x)._log_laplace(gamma)
 
 
 def _truncated_exponential_moment(y, n):

@@ -1,0 +1,503 @@
+"""The diffusion limit of a many-server queue under scaled admission control.
+
+With ρ = 1 − γ/√s, (number in system − s)/√s converges to the diffusion
+
+    dX = (−γ − a(X)) dt + √2 dW for X ≥ 0,    dX = (−γ − X) dt + √2 dW for X < 0,
+
+reflected where admission stops altogether.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import erfcx, ndtr
+
+from qcore import _checks
+from qcore.admission import ScalingProfile
+from qcore.admission._profiles import half_gaussian_moments, log_mills
+from qcore.admission._quadrature import integrals
+from qcore.errors import UnstableSystem
+
+__all__ = [
+    "SamplePath",
+    "delay_probability",
+    "mean",
+    "moment",
+    "sample_path",
+    "stationary_cdf",
+    "stationary_density",
+    "variance",
+]
+
+# Beyond this γ the ratio Φ(γ)/φ(γ) is near overflow, and logarithms take over.
+_LARGE_GAMMA = 30.0
+
+
+def delay_probability(gamma, profile):
+    r"""Compute the probability that the diffusion is at or above zero: all servers are busy.
+
+    .. math:: P(X \ge 0) = \frac{L(\gamma)}{\Phi(\gamma)/\varphi(\gamma) + L(\gamma)}
+
+    Parameters
+    ----------
+    gamma : array_like
+        γ > ``profile.gamma_min`` (≥ if the Laplace transform L of f is finite there).
+    profile : ScalingProfile
+        The profile of the control; the limit is the same for global and local control.
+
+    Returns
+    -------
+    float or ndarray
+        A number from 0 to 1: the limit of the delay probability as the servers become many.
+
+    Raises
+    ------
+    UnstableSystem
+        If γ is too small for a stationary distribution.
+
+    Notes
+    -----
+    Φ/φ is a scaled complementary error function; beyond γ = 30, and where L overflows, the ratio
+    of the two terms is formed from logarithms.
+
+    References
+    ----------
+    Janssen, van Leeuwaarden and Sanders, Scaled control in the QED regime, Performance
+    Evaluation 70 (2013), equation (3.17).
+
+    Examples
+    --------
+    >>> from qcore.admission import Abandonment, OpenAdmission
+    >>> round(delay_probability(1.0, OpenAdmission()), 12)
+    0.223361274798
+    >>> round(delay_probability(0.0, Abandonment(1.0)), 12)
+    0.5
+    """
+    gamma = _gamma(gamma, profile)
+    values = np.empty(gamma.shape)
+    for index, value in np.ndenumerate(gamma):
+        values[index] = _weights(float(value), profile)[1]
+    return _checks.unwrap(values)
+
+
+def stationary_density(x, gamma, profile):
+    r"""Compute the stationary density of the diffusion.
+
+    .. math::
+
+        p(x) \propto \frac{\varphi(x + \gamma)}{\varphi(\gamma)} \quad (x < 0), \qquad
+        p(x) \propto e^{-\gamma x} f(x) \quad (x \ge 0)
+
+    Parameters
+    ----------
+    x : array_like
+        Scaled number of customers above the number of servers.
+    gamma : array_like
+        γ as for `delay_probability`.
+    profile : ScalingProfile
+        The profile of the control.
+
+    Returns
+    -------
+    float or ndarray
+
+    Raises
+    ------
+    UnstableSystem
+        If γ is too small for a stationary distribution.
+
+    Notes
+    -----
+    Computed as the exponential of a logarithm, so that neither factor can overflow.
+
+    References
+    ----------
+    Janssen, van Leeuwaarden and Sanders, Scaled control in the QED regime, Performance
+    Evaluation 70 (2013), section 3.5.
+
+    Examples
+    --------
+    >>> from qcore.admission import OpenAdmission
+    >>> round(stationary_density(0.0, 1.0, OpenAdmission()), 12)
+    0.223361274798
+    """
+    x = _checks.real("x", x)
+    gamma = _gamma(gamma, profile)
+    log_mass = np.empty(gamma.shape)
+    for index, value in np.ndenumerate(gamma):
+        log_mass[index] = _log_mass(float(value), profile)
+    x, gamma, log_mass = np.broadcast_arrays(x, gamma, log_mass)
+    log_f = profile.log_f(np.maximum(x, 0.0))
+    exponent = np.where(x < 0, -x * (x / 2 + gamma), -gamma * x + log_f)
+    return _checks.unwrap(np.exp(exponent - log_mass))
+
+
+def stationary_cdf(x, gamma, profile):
+    r"""Compute the stationary distribution function of the diffusion.
+
+    .. math::
+
+        P(X \le x) = \frac{\Phi(x + \gamma)/\varphi(\gamma)}{\Phi(\gamma)/\varphi(\gamma)
+        + L(\gamma)} \quad (x < 0), \qquad
+        P(X > x) = \frac{\int_x^\infty e^{-\gamma u} f(u)\,du}{\Phi(\gamma)/\varphi(\gamma)
+        + L(\gamma)} \quad (x \ge 0)
+
+    Parameters
+    ----------
+    x : array_like
+        Scaled number of customers above the number of servers.
+    gamma : array_like
+        γ as for `delay_probability`.
+    profile : ScalingProfile
+        The profile of the control.
+
+    Returns
+    -------
+    float or ndarray
+
+    Raises
+    ------
+    UnstableSystem
+        If γ is too small for a stationary distribution.
+
+    Notes
+    -----
+    Above zero it is one minus the tail, or, where that would cancel, the mass below zero plus a
+    quadrature of the density from 0 to x: small values are as exact as large ones.
+
+    References
+    ----------
+    Janssen, van Leeuwaarden and Sanders, Scaled control in the QED regime, Performance
+    Evaluation 70 (2013), section 3.5.
+
+    Examples
+    --------
+    >>> from qcore.admission import NoWaiting
+    >>> stationary_cdf(0.0, 1.0, NoWaiting())
+    1.0
+    """
+    x, gamma = np.broadcast_arrays(_checks.real("x", x), _gamma(gamma, profile))
+    values = np.empty(x.shape)
+    for index in np.ndindex(x.shape):
+        values[index] = _cdf(float(x[index]), float(gamma[index]), profile)
+    return _checks.unwrap(values)
+
+
+def moment(order, gamma, profile):
+    r"""Compute a moment of the stationary law of the diffusion.
+
+    .. math::
+
+        E X^n = (-1)^n\,\frac{\int_0^\infty v^n e^{\gamma v - v^2/2}\,dv + L^{(n)}(\gamma)}
+        {\Phi(\gamma)/\varphi(\gamma) + L(\gamma)}
+
+    where :math:`L^{(n)}` has the sign :math:`(-1)^n`.
+
+    Parameters
+    ----------
+    order : int
+        n ≥ 0.
+    gamma : array_like
+        γ as for `delay_probability`, and such that the moment is finite.
+    profile : ScalingProfile
+        The profile of the control.
+
+    Returns
+    -------
+    float or ndarray
+
+    Raises
+    ------
+    UnstableSystem
+        If γ is too small for a stationary distribution.
+    ValueError
+        If the moment is infinite.
+
+    Notes
+    -----
+    For odd n the parts above and below zero have opposite signs, and the result is exact relative
+    to the larger of them.
+
+    Examples
+    --------
+    >>> from qcore.admission import Abandonment
+    >>> round(moment(2, 0.0, Abandonment(1.0)), 12)
+    1.0
+    """
+    n = _checks.count("order", order)
+    gamma = _gamma(gamma, profile)
+    values = np.empty(gamma.shape)
+    for index, value in np.ndenumerate(gamma):
+        below, above = _part_moments(n, float(value), profile)
+        weight_below, weight_above = _weights(float(value), profile)
+        values[index] = (-1) ** n * weight_below * below + weight_above * above
+    return _checks.unwrap(values)
+
+
+def mean(gamma, profile):
+    r"""Compute the mean :math:`EX` of the stationary law; see `moment`.
+
+    Examples
+    --------
+    >>> from qcore.admission import Abandonment
+    >>> mean(0.0, Abandonment(1.0))
+    0.0
+    """
+    return moment(1, gamma, profile)
+
+
+def variance(gamma, profile):
+    r"""Compute the variance of the stationary law.
+
+    .. math::
+
+        \operatorname{Var} X = w_- \sigma_-^2 + w_+ \sigma_+^2 + w_- w_+ (m_+ - m_-)^2
+
+    with the weights, means and variances of the law below and above zero.
+
+    Parameters
+    ----------
+    gamma : array_like
+        γ as for `delay_probability`, and such that the variance is finite.
+    profile : ScalingProfile
+        The profile of the control.
+
+    Returns
+    -------
+    float or ndarray
+
+    Raises
+    ------
+    UnstableSystem
+        If γ is too small for a stationary distribution.
+    ValueError
+        If the variance is infinite.
+
+    Examples
+    --------
+    >>> from qcore.admission import OpenAdmission
+    >>> round(variance(0.01, OpenAdmission()) / 0.01**-2, 2)
+    1.0
+    """
+    gamma = _gamma(gamma, profile)
+    values = np.empty(gamma.shape)
+    for index, value in np.ndenumerate(gamma):
+        values[index] = _variance(float(value), profile)
+    return _checks.unwrap(values)
+
+
+@dataclass(frozen=True)
+class SamplePath:
+    """A path of the diffusion on an even grid of times.
+
+    Attributes
+    ----------
+    times : ndarray, shape (steps + 1,)
+        Times, in units of a mean service time.
+    values : ndarray, shape (steps + 1,), or (paths, steps + 1)
+        The values of X at those times.
+    """
+
+    times: np.ndarray
+    values: np.ndarray
+
+
+def sample_path(gamma, profile, horizon, seed, *, step=1e-3, start=0.0, paths=None):
+    r"""Simulate paths of the diffusion.
+
+    .. math::
+
+        dX = (-\gamma - a(X))\,dt + \sqrt 2\,dW \quad (X \ge 0), \qquad
+        dX = (-\gamma - X)\,dt + \sqrt 2\,dW \quad (X < 0)
+
+    Parameters
+    ----------
+    gamma : float
+        Any real number: a path exists whether the system is stable or not.
+    profile : ScalingProfile
+        The profile of the control.
+    horizon : float
+        Length of the path in units of a mean service time, > 0.
+    seed : int
+        Seed of the random numbers.
+    step : float, optional
+        Time step, > 0; the last one is shortened so that steps are equal and end at the horizon.
+    start : float, optional
+        X at time 0, at most ``profile.support``.
+    paths : int, optional
+        Number of independent paths; a single one, as a one-dimensional array, if not given.
+
+    Returns
+    -------
+    SamplePath
+
+    Notes
+    -----
+    Half a step of drift (by the midpoint rule), a step of Brownian motion, and half a step of
+    drift: second order in the step as to laws where the drift is smooth. Where admission stops,
+    the Brownian step is reflected exactly, through the maximum of the bridge between its ends.
+
+    References
+    ----------
+    Janssen, van Leeuwaarden and Sanders, Scaled control in the QED regime, Performance
+    Evaluation 70 (2013), Proposition 3.2; D. Lépingle, Euler scheme for reflected stochastic
+    differential equations, Mathematics and Computers in Simulation 38 (1995).
+
+    Examples
+    --------
+    >>> from qcore.admission import FiniteBuffer
+    >>> path = sample_path(-1.0, FiniteBuffer(0.5), horizon=10.0, seed=1)
+    >>> path.times[-1], bool(path.values.max() <= 0.5)
+    (np.float64(10.0), True)
+    """
+    _profile(profile)
+    gamma = _checks.scalar("gamma", gamma)
+    horizon = _checks.scalar("horizon", horizon, above=0)
+    step = _checks.scalar("step", step, above=0)
+    start = _checks.scalar("start", start)
+    if start > profile.support:
+        raise ValueError(
+            f"start = {start!r}: must be <= {profile.support:g}, where {profile!r} stops admission"
+        )
+    count = 1 if paths is None else _checks.count("paths", paths, at_least=1)
+    steps = math.ceil(horizon / step * (1 - 1e-12))
+    width = horizon / steps
+    random = np.random.default_rng(_checks.count("seed", seed))
+    values = np.empty((count, steps + 1))
+    values[:, 0] = x = np.full(count, start)
+    for n in range(steps):
+        x = _drift_flow(x, width / 2, gamma, profile)
+        moved = x + math.sqrt(2 * width) * random.standard_normal(count)
+        if profile.support < math.inf:
+            # The highest point of the Brownian bridge from x to moved.
+            spread = np.sqrt((moved - x) ** 2 + 4 * width * random.standard_exponential(count))
+            highest = (x + moved + spread) / 2
+            moved -= np.maximum(highest - profile.support, 0)
+        x = _drift_flow(moved, width / 2, gamma, profile)
+        values[:, n + 1] = x
+    times = width * np.arange(steps + 1)
+    times[-1] = horizon
+    return SamplePath(times, values[0] if paths is None else values)
+
+
+def _drift_flow(x, duration, gamma, profile):
+    """Follow the drift by the midpoint rule, not beyond the point of reflection."""
+    middle = np.minimum(x + duration / 2 * _drift(x, gamma, profile), profile.support)
+    return np.minimum(x + duration * _drift(middle, gamma, profile), profile.support)
+
+
+def _drift(x, gamma, profile):
+    drift = -gamma - x
+    above = x > 0
+    drift[above] = -gamma - profile.a(x[above])
+    return drift
+
+
+def _profile(profile):
+    if not isinstance(profile, ScalingProfile):
+        raise ValueError(f"profile = {profile!r}: must be a ScalingProfile")
+    return profile
+
+
+def _gamma(gamma, profile):
+    """Return γ as an array, for each element of which the diffusion has a stationary law."""
+    _profile(profile)
+    gamma = _checks.real("gamma", gamma)
+    for value in gamma.flat:
+        if not profile.is_finite_at(value):
+            sign = ">=" if profile.finite_at_gamma_min else ">"
+            raise UnstableSystem(
+                f"gamma = {float(value)!r} with {profile!r}: must be {sign} gamma_min = "
+                f"{profile.gamma_min:.6g}, else the diffusion has no stationary distribution"
+            )
+    return gamma
+
+
+def _inverse_hazard(z):
+    """Φ(z)/φ(z), the mass below zero relative to the density at zero."""
+    return math.sqrt(math.pi / 2) * float(erfcx(-z / math.sqrt(2)))
+
+
+def _log_mass(gamma, profile):
+    """Logarithm of Φ(γ)/φ(γ) + L(γ)."""
+    return float(np.logaddexp(log_mills(-gamma), profile.log_laplace(gamma)))
+
+
+def _weights(gamma, profile):
+    """Return P(X < 0) and P(X ≥ 0)."""
+    log_above = profile.log_laplace(gamma)
+    if log_above == -math.inf:
+        return 1.0, 0.0
+    if gamma < _LARGE_GAMMA and abs(log_above) < 600:
+        below, above = _inverse_hazard(gamma), profile.laplace(gamma)
+        return below / (below + above), above / (below + above)
+    log_ratio = log_above - log_mills(-gamma)
+    if log_ratio > 0:
+        below = math.exp(-log_ratio)
+        return below / (1 + below), 1 / (1 + below)
+    above = math.exp(log_ratio)
+    return 1 / (1 + above), above / (1 + above)
+
+
+def _cdf(x, gamma, profile):
+    weight_below, weight_above = _weights(gamma, profile)
+    if x < 0:
+        z = x + gamma
+        if z > 0:
+            return weight_below * float(ndtr(z) / ndtr(gamma))
+        return weight_below * math.exp(log_mills(-z) - log_mills(-gamma) - x * (x / 2 + gamma))
+    log_laplace = profile.log_laplace(gamma)
+    if x == 0 or log_laplace == -math.inf:
+        return weight_below if log_laplace > -math.inf else 1.0
+    beyond = math.exp(profile.log_tail_transform(gamma, x) - log_laplace)
+    if weight_above * beyond < 0.5:
+        return 1 - weight_above * beyond
+    return weight_below + weight_above * _share_up_to(x, gamma, profile, log_laplace)
+
+
+def _share_up_to(x, gamma, profile, log_laplace):
+    """P(X ≤ x | X ≥ 0) by quadrature."""
+    ends = np.linspace(0.0, x, 33)
+    pieces = integrals(
+        lambda u: np.exp(-gamma * u + profile.log_f(u) - log_laplace), ends[:-1], np.diff(ends)
+    )
+    return float(pieces.sum())
+
+
+def _part_moments(n, gamma, profile):
+    """Return E(|X|ⁿ | X < 0) and E(Xⁿ | X ≥ 0)."""
+    log_above = profile.log_laplace(gamma)
+    above = 0.0
+    if log_above > -math.inf:
+        above = math.exp(profile.log_abs_derivative(gamma, n) - log_above)
+    if gamma < _LARGE_GAMMA:
+        below = half_gaussian_moments(-gamma, n)
+        return below[n] / below[0], above
+    return _ratio_of_moments_far_below(n, gamma), above
+
+
+def _ratio_of_moments_far_below(n, gamma):
+    """E(|X|ⁿ | X < 0) for large γ, by the recurrence of the half-Gaussian moments over the first.
+
+    Their inhomogeneous term, φ(γ)/Φ(γ), is below 1e-190 and left out.
+    """
+    previous, current = 0.0, 1.0
+    for k in range(n):
+        previous, current = current, gamma * current + k * previous
+    return current
+
+
+def _variance(gamma, profile):
+    weight_below, weight_above = _weights(gamma, profile)
+    first_below, first_above = _part_moments(1, gamma, profile)
+    second_below, second_above = _part_moments(2, gamma, profile)
+    if gamma > 0:
+        # The variance of a normal law cut off at zero, which it hardly reaches.
+        hazard = math.exp(-log_mills(-gamma))
+        variance_below = 1 - hazard * (gamma + hazard)
+    else:
+        variance_below = second_below - first_below**2
+    variance_above = second_above - first_above**2
+    between = weight_below * weight_above * (first_above + first_below) ** 2
+    return weight_below * variance_below + weight_above * variance_above + between
