@@ -63,5 +63,5 @@ lint: $(INSTALLED)  ## check style
 	$(BIN)/ruff format --check .
 
 clean:  ## remove the environments and everything built
-	rm -rf $(VENV) $(LATEST) _build .pytest_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) $(LATEST) _build .pytest_cache .ruff_cache .hypothesis .numba_cache screenshots *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

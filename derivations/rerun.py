@@ -6,6 +6,7 @@ an error leaves the file as it was. What is written depends on the sources and r
 """
 
 import argparse
+import hashlib
 import os
 import re
 import sys
@@ -23,6 +24,19 @@ NOTEBOOK_METADATA = {
 }
 KEPT_CELL_METADATA = ("tags", "mystnb")
 RANDOM_ID = re.compile(r"[0-9a-f]{8}([0-9a-f-]{28})?")
+
+
+def compile_afresh():
+    """Let Numba keep what it compiles apart for each state of qcore's sources.
+
+    Numba compiles a function anew when its own file changes, not when a function that it calls
+    does. Without this, a change of qcore could go unnoticed by the notebooks and tests.
+    """
+    sources = hashlib.sha256()
+    for path in sorted((FOLDER.parent / "qcore").rglob("*.py")):
+        sources.update(path.read_bytes())
+    cache = FOLDER.parent / ".numba_cache" / sources.hexdigest()[:16]
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache))
 
 
 class WarningShown(Exception):
@@ -109,6 +123,7 @@ def main(arguments=None):
         for path in FOLDER.rglob("*.ipynb")
         if ".ipynb_checkpoints" not in path.parts
     )
+    compile_afresh()
     failed = 0
     progress = tqdm(paths, unit="notebook")
     for path in progress:
