@@ -15,6 +15,12 @@ from fractions import Fraction
 import numpy as np
 from numba import njit
 
+_compiled = njit(cache=True, error_model="numpy")
+
+# Servers and loads beyond this are refused, so that no intermediate result overflows.
+LARGEST = 1e18
+# Positive abandonment rates below this are refused for the same reason.
+SMALLEST_RATE = 1e-280
 # Below, the recursion in the servers is short; from here on, the expansions in 1/s are exact.
 _FEW_SERVERS = 20.0
 # Ratios |load/servers − 1| for which Temme's series in η converges quickly.
@@ -85,14 +91,14 @@ _MILLS_END = 8.5
 _MILLS = _mills_series(int(_MILLS_END * _MILLS_PER_UNIT) + 1, 13, _MILLS_PER_UNIT)
 
 
-@njit(cache=True)
+@_compiled
 def _two_sum(x, y):
     total = x + y
     part = total - x
     return total, (x - (total - part)) + (y - part)
 
 
-@njit(cache=True)
+@_compiled
 def _two_product(x, y):
     product = x * y
     scaled = 134217729.0 * x
@@ -104,7 +110,7 @@ def _two_product(x, y):
     return product, ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
 
 
-@njit(cache=True)
+@_compiled
 def _deviance_near(servers, load):
     """a − s + s ln(s/a) as a sum of two doubles, for a/s between 1/2 and 2.
 
@@ -135,7 +141,7 @@ def _deviance_near(servers, load):
     return _two_sum(high, low)
 
 
-@njit(cache=True)
+@_compiled
 def _deviance(servers, load):
     """a − s + s ln(s/a) as a sum of two doubles: minus the exponent of the Poisson probability."""
     shift = 0
@@ -159,14 +165,14 @@ def _deviance(servers, load):
     return high, low
 
 
-@njit(cache=True)
+@_compiled
 def _stirling_log(servers):
     """ln[Γ(s + 1) / (√(2πs) sˢ e⁻ˢ)] for s ≥ 20."""
     x = 1.0 / (servers * servers)
     return (1 / 12 - x * (1 / 360 - x * (1 / 1260 - x * (1 / 1680 - x / 1188)))) / servers
 
 
-@njit(cache=True)
+@_compiled
 def _polynomial(coefficients, x):
     total = 0.0
     for k in range(coefficients.size - 1, -1, -1):
@@ -174,7 +180,7 @@ def _polynomial(coefficients, x):
     return total
 
 
-@njit(cache=True)
+@_compiled
 def _double_series(coefficients, x, y):
     """Σ_n yⁿ Σ_k coefficients[n, k] xᵏ."""
     total = 0.0
@@ -186,7 +192,7 @@ def _double_series(coefficients, x, y):
     return total
 
 
-@njit(cache=True)
+@_compiled
 def _deviance_double(servers, load):
     """a − s + s ln(s/a) in one double, for a/s between 1/2 and 2; see `_deviance_near`."""
     difference = load - servers
@@ -198,7 +204,7 @@ def _deviance_double(servers, load):
     return ratio * (difference - 2.0 * servers * square * tail)
 
 
-@njit(cache=True)
+@_compiled
 def _uniform_parts(size, deviance, above):
     """Return √s m(x), Σ c_k(η) s⁻ᵏ and Γ*(s) of Temme's expansion, s = size.
 
@@ -227,7 +233,7 @@ def _uniform_parts(size, deviance, above):
     return mills, temme, stirling
 
 
-@njit(cache=True)
+@_compiled
 def _inverse_uniform(servers, load):
     """1/B by Temme's uniform expansion, for s ≥ 20 and load near servers.
 
@@ -243,7 +249,7 @@ def _inverse_uniform(servers, load):
     return 1.0 + stirling * (mills + temme)
 
 
-@njit(cache=True)
+@_compiled
 def _inverse_fraction(servers, load):
     """1/B = a/(a − s + 1s/(a − s + 2 + 2(s − 1)/(a − s + 4 + …))) (DLMF 8.9.2), for a > s.
 
@@ -269,7 +275,7 @@ def _inverse_fraction(servers, load):
     return top / bottom
 
 
-@njit(cache=True)
+@_compiled
 def _loss_series(servers, load):
     """Σ_{m≥1} a^m / ((s + 1) … (s + m))."""
     term = 1.0
@@ -283,7 +289,7 @@ def _loss_series(servers, load):
             return total
 
 
-@njit(cache=True)
+@_compiled
 def _inverse_recursion(servers, load):
     """1/B upwards from the fractional part f of the servers: x(k + 1) = 1 + x(k) (k + 1)/a."""
     index = servers - math.floor(servers)
@@ -299,20 +305,25 @@ def _inverse_recursion(servers, load):
     return value
 
 
-@njit(cache=True)
+@_compiled
 def _inverse_light(servers, load):
     """1/B = Γ(s + 1) e^a a^(−s) − Σ a^m/((s + 1) … (s + m)), for s ≥ 20 and a well below s."""
     high, low = _deviance(servers, load)
     if high > 720.0:
         return math.inf
-    peak = math.exp(_stirling_log(servers)) * math.sqrt(2.0 * math.pi * servers) * math.exp(high) * (1.0 + low)
+    peak = (
+        math.exp(_stirling_log(servers))
+        * math.sqrt(2.0 * math.pi * servers)
+        * math.exp(high)
+        * (1.0 + low)
+    )
     return peak - _loss_series(servers, load)
 
 
-@njit(cache=True)
+@_compiled
 def inverse_erlang_b(servers, load):
     """1/B(s, a); infinite where B is below 5.6e-309."""
-    if not (0.0 <= servers < math.inf and 0.0 <= load < math.inf):
+    if not (0.0 <= servers <= LARGEST and 0.0 <= load <= LARGEST):
         return math.nan
     if servers == 0.0:
         return 1.0
@@ -328,7 +339,7 @@ def inverse_erlang_b(servers, load):
     return _inverse_uniform(servers, load)
 
 
-@njit(cache=True)
+@_compiled
 def log_erlang_b(servers, load):
     """ln B(s, a), where B underflows as well; −∞ for a = 0 < s."""
     inverse = inverse_erlang_b(servers, load)
@@ -340,7 +351,7 @@ def log_erlang_b(servers, load):
     return -(high + (low + _stirling_log(servers) + 0.5 * math.log(2.0 * math.pi * servers)))
 
 
-@njit(cache=True)
+@_compiled
 def erlang_b(servers, load):
     """B(s, a), with gradual underflow to 0."""
     inverse = inverse_erlang_b(servers, load)
@@ -349,7 +360,7 @@ def erlang_b(servers, load):
     return math.exp(log_erlang_b(servers, load))
 
 
-@njit(cache=True)
+@_compiled
 def erlang_c(servers, load):
     """C(s, a) = s/(a + (s − a)/B), all terms positive; not a number for a ≥ s."""
     if not load < servers:
@@ -360,7 +371,7 @@ def erlang_c(servers, load):
     return math.exp(log_erlang_b(servers, load)) * (servers / (servers - load))
 
 
-@njit(cache=True)
+@_compiled
 def _queue_series(size, load):
     """Σ t_m and Σ m t_m / c over m ≥ 1, where t_m = c^m/((b + 1) … (b + m))."""
     term = 1.0 / (size + 1.0)
@@ -375,7 +386,7 @@ def _queue_series(size, load):
     return total * load, weighted
 
 
-@njit(cache=True)
+@_compiled
 def _mean_positive_queue(servers, load, rate):
     """Mean of the queue where it is positive, for a < s: all terms positive.
 
@@ -403,7 +414,7 @@ def _mean_positive_queue(servers, load, rate):
     return 1.0 + (load / spare) * (top / bottom)
 
 
-@njit(cache=True)
+@_compiled
 def _abandonment_sums(servers, load, rate):
     """Return F, G and δ, the last zero unless G is too small to be trusted by itself.
 
@@ -421,7 +432,8 @@ def _abandonment_sums(servers, load, rate):
             return math.inf, math.inf, 0.0
         total = math.exp(exponent) - inverse_erlang_b(size, scaled)
     elif load < servers and (
-        load < (1.0 - _UNIFORM_RANGE) * servers or (servers - load) > 2.0 * math.sqrt(servers * rate)
+        load < (1.0 - _UNIFORM_RANGE) * servers
+        or (servers - load) > 2.0 * math.sqrt(servers * rate)
     ):
         mean = _mean_positive_queue(servers, load, rate)
         return load / (servers - load + rate * mean), 0.0, mean
@@ -429,7 +441,7 @@ def _abandonment_sums(servers, load, rate):
         deviance = (load - servers - servers * math.log(load / servers)) / rate
         if deviance > 700.0:
             return math.inf, math.inf, 0.0
-        peak = math.exp(_stirling_log(size) + deviance) * math.sqrt(2.0 * math.pi * size)
+        peak = math.exp(_stirling_log(size) + deviance) * (math.sqrt(size) * _SQRT_2PI)
         total = peak - inverse_erlang_b(size, scaled)
     else:
         deviance = _deviance_double(servers, load) / rate
@@ -442,16 +454,16 @@ def _abandonment_sums(servers, load, rate):
     return total, 1.0 + (load - servers) / load * total, 0.0
 
 
-@njit(cache=True)
+@_compiled
 def erlang_a(servers, load, rate):
     """Return delay probability, abandonment probability and mean queue of M/M/s+M.
 
     With 1/B of the loss system they are (1 + F)/(1/B + F), G/(1/B + F) and a/θ times that.
     """
     nothing = (math.nan, math.nan, math.nan)
-    if not (0.0 <= servers < math.inf and 0.0 <= load < math.inf and 0.0 <= rate < math.inf):
+    if not (0.0 <= servers <= LARGEST and 0.0 <= load <= LARGEST and 0.0 <= rate < math.inf):
         return nothing
-    if rate == 0.0 and not load < servers:
+    if rate < SMALLEST_RATE and (rate > 0.0 or not load < servers):
         return nothing
     if load == 0.0:
         only = 1.0 if servers == 0.0 else 0.0
@@ -464,10 +476,7 @@ def erlang_a(servers, load, rate):
         lost = (load - servers) / load
         return 1.0, lost, (load - servers) / rate
     inverse = inverse_erlang_b(servers, load)
-    if inverse <= 1e300:
-        weight = 1.0 / (inverse + total)
-    else:
-        weight = erlang_b(servers, load)
+    weight = 1.0 / (inverse + total) if inverse <= 1e300 else erlang_b(servers, load)
     if mean > 0.0:
         queue = mean * total * weight
         return (1.0 + total) * weight, rate / load * queue, queue
@@ -475,33 +484,210 @@ def erlang_a(servers, load, rate):
     return (1.0 + total) * weight, lost, load / rate * lost
 
 
-@njit(cache=True)
+@_compiled
 def erlang_a_array(servers, load, rate, delay, lost, queue):
     for i in range(servers.size):
         delay[i], lost[i], queue[i] = erlang_a(servers[i], load[i], rate[i])
 
 
-@njit(cache=True)
+@_compiled
+def _log_ratio(servers, load, target, rate):
+    """ln(P/target), P the blocking probability (rate < 0) or the probability of delay."""
+    if rate < 0.0:
+        inverse = inverse_erlang_b(servers, load)
+        if inverse <= 1e300:
+            return -math.log(inverse * target)
+        return log_erlang_b(servers, load) - math.log(target)
+    probability = erlang_c(servers, load) if rate == 0.0 else erlang_a(servers, load, rate)[0]
+    return math.log(max(probability, 1e-320) / target)
+
+
+@_compiled
+def _first_guess(load, target, rate):
+    """Servers for the target by square-root staffing, with z = (s − a)/√a.
+
+    Blocking: φ(z)/(Φ(z)√a), inverted at both ends. Delay: (1 + zΦ(z)/φ(z))⁻¹, as if nobody
+    abandoned.
+    """
+    root = math.sqrt(load)
+    if rate >= 0.0:
+        odds = 1.0 / target - 1.0
+        z = math.sqrt(-2.0 * math.log(target))
+        square = -2.0 * math.log(target * _SQRT_2PI * z)
+        return load + root * max(odds / (1.2533 + 0.7 * odds), math.sqrt(max(square, 0.0)))
+    hazard = target * root
+    if hazard > 0.8:
+        z = 1.0 / (hazard + 1.0 / hazard) - hazard
+        return max(load + root * z, 0.5 * load * (1.0 - target))
+    square = max(-2.0 * math.log(hazard * _SQRT_2PI), 0.0)
+    return load + root * math.sqrt(square) + square / 6.0
+
+
+@_compiled
+def _real_servers(load, target, rate):
+    """Solve P(servers) = target by secants of ln P, kept inside a bracket.
+
+    rate < 0 stands for the blocking probability, otherwise P is the probability of delay.
+    """
+    if not (0.0 < load <= 1e15 and 1e-300 <= target < 1.0 and rate < math.inf):
+        return math.nan
+    low = load if rate == 0.0 else 0.0
+    high = math.inf
+    noise = 4e-16 * (1.0 - math.log(target))
+    before = _first_guess(load, target, rate)
+    value_before = _log_ratio(before, load, target, rate)
+    if value_before > 0.0:
+        low = before
+        servers = before * (1.0 + 1e-3 / (1.0 + math.sqrt(load)))
+    else:
+        high = before
+        servers = low + (before - low) * (1.0 - 1e-3 / (1.0 + math.sqrt(load)))
+    for iteration in range(200):
+        value = _log_ratio(servers, load, target, rate)
+        if abs(value) <= noise or value == value_before:
+            break
+        if value > 0.0:
+            low = max(low, servers)
+        else:
+            high = min(high, servers)
+        step = -value * ((servers - before) / (value - value_before))
+        if abs(step) <= 1e-15 * servers:
+            break
+        following = servers + step
+        if not low < following < high or iteration > 40:
+            if high < math.inf:
+                following = 0.5 * (low + high)
+            else:
+                following = servers + 4.0 * abs(servers - before)
+        before, value_before, servers = servers, value, following
+    return servers
+
+
+@_compiled
+def _inverse_two_doubles(servers, load):
+    """1/B for an integer number of servers, by its recursion in pairs of doubles.
+
+    Started 13√a below the smaller of both, it forgets the error of its first value.
+    """
+    first = max(0.0, math.floor(min(servers, load) - 13.0 * math.sqrt(load) - 100.0))
+    high = inverse_erlang_b(first, load)
+    low = 0.0
+    index = first
+    while index < servers:
+        index += 1.0
+        top, top_low = _two_product(high, index)
+        top_low += low * index
+        quotient = top / load
+        product, product_low = _two_product(quotient, load)
+        quotient_low = ((top - product) - product_low + top_low) / load
+        high, low = _two_sum(1.0, quotient)
+        high, low = _two_sum(high, low + quotient_low)
+    return high, low
+
+
+@_compiled
+def _meets_target(servers, load, target, rate):
+    """Whether P ≤ target for an integer number of servers, exactly where doubles are too coarse.
+
+    With abandonment the comparison is the one of the doubles.
+    """
+    excess = _log_ratio(servers, load, target, rate) if servers > 0.0 else math.inf
+    if abs(excess) > 1e-12 or rate > 0.0:
+        return excess <= 0.0
+    # target/B ≥ 1, or target (a + (s − a)/B) ≥ s.
+    high, low = _inverse_two_doubles(servers, load)
+    least = 1.0
+    if rate == 0.0:
+        spare, spare_low = _two_sum(servers, -load)
+        product, product_low = _two_product(spare, high)
+        product_low += spare * low + spare_low * high
+        high, low = _two_sum(load, product)
+        low += product_low
+        least = servers
+    product, product_low = _two_product(high, target)
+    difference = (product - least) + (product_low + low * target)
+    return difference >= -1e-28 * least
+
+
+@_compiled
+def _integer_servers(load, target, rate):
+    """Return the smallest integer number of servers with P ≤ target."""
+    root = _real_servers(load, target, rate)
+    nearest = math.floor(root + 0.5)
+    if not abs(root - nearest) < 0.1:
+        return math.ceil(root)
+    return nearest if _meets_target(nearest, load, target, rate) else nearest + 1.0
+
+
+@_compiled
+def real_servers_for_blocking(load, target):
+    """Solve B(s, a) = target for s."""
+    return _real_servers(load, target, -1.0)
+
+
+@_compiled
+def integer_servers_for_blocking(load, target):
+    """Return the smallest integer s with B(s, a) ≤ target."""
+    return _integer_servers(load, target, -1.0)
+
+
+@_compiled
+def real_servers_for_delay(load, target, rate):
+    """Solve D(s, a, θ) = target for s."""
+    known = rate == 0.0 or rate >= SMALLEST_RATE
+    return _real_servers(load, target, rate) if known else math.nan
+
+
+@_compiled
+def integer_servers_for_delay(load, target, rate):
+    """Return the smallest integer s with D(s, a, θ) ≤ target."""
+    known = rate == 0.0 or rate >= SMALLEST_RATE
+    return _integer_servers(load, target, rate) if known else math.nan
+
+
+@_compiled
+def real_servers_for_blocking_array(load, target, result):
+    for i in range(result.size):
+        result[i] = real_servers_for_blocking(load[i], target[i])
+
+
+@_compiled
+def real_servers_for_delay_array(load, target, rate, result):
+    for i in range(result.size):
+        result[i] = real_servers_for_delay(load[i], target[i], rate[i])
+
+
+@_compiled
+def integer_servers_for_blocking_array(load, target, result):
+    for i in range(result.size):
+        result[i] = integer_servers_for_blocking(load[i], target[i])
+
+
+@_compiled
+def integer_servers_for_delay_array(load, target, rate, result):
+    for i in range(result.size):
+        result[i] = integer_servers_for_delay(load[i], target[i], rate[i])
+
+
+@_compiled
 def inverse_erlang_b_array(servers, load, result):
     for i in range(result.size):
         result[i] = inverse_erlang_b(servers[i], load[i])
 
 
-@njit(cache=True)
+@_compiled
 def log_erlang_b_array(servers, load, result):
     for i in range(result.size):
         result[i] = log_erlang_b(servers[i], load[i])
 
 
-@njit(cache=True)
+@_compiled
 def erlang_b_array(servers, load, result):
     for i in range(result.size):
         result[i] = erlang_b(servers[i], load[i])
 
 
-@njit(cache=True)
+@_compiled
 def erlang_c_array(servers, load, result):
     for i in range(result.size):
         result[i] = erlang_c(servers[i], load[i])
-
-

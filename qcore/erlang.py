@@ -1,4 +1,11 @@
-"""Erlang's formulas with real-valued servers: blocking, delay, abandonment, and staffing."""
+"""Erlang's formulas with real-valued servers: blocking, delay, abandonment, and staffing.
+
+The offered load is the arrival rate over the service rate. Every probability is a combination of
+positive terms built on the inverse of the Erlang B probability, so that tails are as accurate as
+the middle.
+"""
+
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -6,54 +13,106 @@ from qcore import _checks
 from qcore import _erlang_kernels as _kernels
 from qcore.errors import UnstableSystem
 
-__all__ = ["erlang_b", "erlang_c"]
+__all__ = [
+    "ErlangAMeasures",
+    "erlang_a",
+    "erlang_b",
+    "erlang_c",
+    "servers_for_blocking",
+    "servers_for_delay",
+]
 
-_SCALARS = (float, int)
+
+@dataclass(frozen=True)
+class ErlangAMeasures:
+    """Stationary measures of the queue with abandonment; see `erlang_a`.
+
+    Attributes
+    ----------
+    delay_probability : float or ndarray
+        Probability that an arriving customer finds all servers busy.
+    abandonment_probability : float or ndarray
+        Probability that an arriving customer abandons.
+    mean_queue : float or ndarray
+        Mean number of waiting customers.
+    """
+
+    delay_probability: float | np.ndarray
+    abandonment_probability: float | np.ndarray
+    mean_queue: float | np.ndarray
 
 
 def erlang_b(servers, offered_load):
-    r"""Compute the blocking probability of the Erlang loss system.
+    r"""Compute the blocking probability of the Erlang loss system, M/M/s/s.
 
     .. math::
 
         \frac{1}{B(s, a)} = a \int_0^\infty e^{-au} (1 + u)^s \, du
 
-    for real :math:`s`; for integer :math:`s` it is
-    :math:`B(s, a) = (a^s/s!) / \sum_{k=0}^{s} a^k/k!`.
+    for real :math:`s`; for an integer it is
+    :math:`B(s, a) = (a^s/s!) \big/ \sum_{k=0}^{s} a^k/k!`.
 
     Parameters
     ----------
     servers : array_like
-        Number of servers :math:`s \ge 0`, not necessarily an integer.
+        Number of servers :math:`0 \le s \le 10^{18}`, not necessarily an integer.
     offered_load : array_like
-        Offered load :math:`a \ge 0`, the arrival rate over the service rate.
+        Offered load :math:`0 \le a \le 10^{18}`.
 
     Returns
     -------
     float or ndarray
         Probability that an arriving customer finds all servers busy and is lost.
 
+    Raises
+    ------
+    ValueError
+        If an argument is outside its domain.
+
+    Notes
+    -----
+    Below 20 servers, the recursion :math:`1/B(s, a) = 1 + (s/a)/B(s - 1, a)` from the fractional
+    part of :math:`s`. For :math:`a > 1.4 s` or :math:`(a - s)^2 > 16 a`, :math:`a > s`, the
+    continued fraction of the incomplete gamma function. For :math:`a < 0.6 s`, the reciprocal of
+    the Poisson probability less a series of positive terms. Otherwise Temme's uniform expansion.
+    Where the probability is small, the exponent of the Poisson probability is carried in two
+    doubles.
+
+    The relative error measured against ball arithmetic over servers and loads up to
+    :math:`10^9` is below 4e-15 wherever :math:`B \ge 10^{-300}`. Smaller values lose digits in
+    proportion to :math:`-\ln B`, down to 1e-12, underflow gradually, and are 0 below 5e-324.
+
+    References
+    ----------
+    D. L. Jagerman, Some properties of the Erlang loss function, Bell System Technical Journal 53
+    (1974), for the integral. N. M. Temme, The asymptotic expansion of the incomplete gamma
+    functions, SIAM Journal on Mathematical Analysis 10 (1979); NIST Digital Library of
+    Mathematical Functions, 8.9.2 for the continued fraction and 8.12.3-8.12.12 for the expansion.
+
     Examples
     --------
     >>> erlang_b(2, 1.0)
     0.2
+    >>> erlang_b([100, 100.5, 1e6], [90.0, 90.0, 1e6]).round(12)
     """
-    return _evaluate("erlang_b", servers, offered_load)
+    return _evaluate("erlang_b", {"servers": servers, "offered_load": offered_load})
 
 
 def erlang_c(servers, offered_load):
-    r"""Compute the probability of delay in the Erlang delay system.
+    r"""Compute the probability of delay in the Erlang delay system, M/M/s.
 
     .. math::
 
         C(s, a) = \frac{s}{a + (s - a)/B(s, a)}
 
+    with the Erlang B probability :math:`B`.
+
     Parameters
     ----------
     servers : array_like
-        Number of servers :math:`s > 0`, not necessarily an integer.
+        Number of servers :math:`0 < s \le 10^{18}`, not necessarily an integer.
     offered_load : array_like
-        Offered load :math:`0 \le a < s`, the arrival rate over the service rate.
+        Offered load :math:`0 \le a < s`.
 
     Returns
     -------
@@ -62,8 +121,20 @@ def erlang_c(servers, offered_load):
 
     Raises
     ------
+    ValueError
+        If an argument is outside its domain.
     UnstableSystem
         If the offered load is not below the number of servers.
+
+    Notes
+    -----
+    All terms of the formula are positive. The relative error measured against ball arithmetic
+    over servers up to :math:`10^9`, also with :math:`(s - a)/s` down to 1e-15, is below 4e-15
+    wherever :math:`C \ge 10^{-300}`; smaller values are as in `erlang_b`.
+
+    References
+    ----------
+    R. B. Cooper, Introduction to Queueing Theory (2nd ed., 1981), section 3.5.
 
     Examples
     --------
@@ -71,41 +142,284 @@ def erlang_c(servers, offered_load):
     0.3333333333333333
     """
     try:
-        return _evaluate("erlang_c", servers, offered_load)
+        return _evaluate("erlang_c", {"servers": servers, "offered_load": offered_load})
     except _NoValue:
-        pair = np.broadcast_arrays(servers, offered_load)
-        first = next(zip(*(np.ravel(part)[~(pair[1] < pair[0]).ravel()] for part in pair)))
-        raise UnstableSystem(
-            f"offered_load = {float(first[1])!r} and servers = {float(first[0])!r}: "
-            "must be offered_load < servers, else the queue grows without bound"
-        ) from None
+        raise _unstable(servers, offered_load, 0.0) from None
+
+
+def erlang_a(servers, offered_load, abandonment_rate):
+    r"""Compute delay, abandonment and mean queue of the Erlang A system, M/M/s+M.
+
+    With :math:`b = s/\vartheta`, :math:`c = a/\vartheta`, and
+
+    .. math::
+
+        F = \sum_{m \ge 1} \frac{c^m}{(b + 1) \cdots (b + m)}, \qquad
+        D = \frac{1 + F}{1/B(s, a) + F}, \qquad
+        D^R = \frac{1 + (1 - s/a) F}{1/B(s, a) + F},
+
+    :math:`D` is the probability of delay, :math:`D^R` the probability of abandonment, and
+    :math:`c D^R` the mean queue.
+
+    Parameters
+    ----------
+    servers : array_like
+        Number of servers :math:`0 \le s \le 10^{18}`, not necessarily an integer.
+    offered_load : array_like
+        Offered load :math:`0 \le a \le 10^{18}`; it may exceed the number of servers.
+    abandonment_rate : array_like
+        Rate :math:`\vartheta` at which a waiting customer abandons, in units of the service rate:
+        at least 1e-280, or 0, where the system is that of `erlang_c`.
+
+    Returns
+    -------
+    ErlangAMeasures
+        Its fields ``delay_probability``, ``abandonment_probability`` and ``mean_queue``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its domain.
+    UnstableSystem
+        If the abandonment rate is 0 and the offered load is not below the number of servers.
+
+    Notes
+    -----
+    The sum is a confluent hypergeometric function, :math:`F = M(1, b + 1, c) - 1`. For
+    :math:`b < 20` it is summed (:math:`c < 60`) or obtained from the gamma function. Otherwise,
+    close to critical load, by the counterpart of Temme's expansion in `erlang_b`; in overload as
+    the reciprocal of a Poisson probability less :math:`1/B(b, c)`; in underload as
+
+    .. math::
+
+        F = \frac{c}{b - c + \delta}, \qquad
+        \delta = 1 + \cfrac{c}{b - c + 2 + \cfrac{2c}{b - c + 3 + \cfrac{3c}{b - c + 4 + \cdots}}}
+
+    where :math:`\delta` is the mean of the positive queue, so that the numerator
+    :math:`1 + (1 - s/a) F`, which would cancel, is :math:`\delta F/c`, without a subtraction.
+
+    The relative error of each field measured against ball arithmetic, over servers up to
+    :math:`10^6` and rates from 1e-8 to 1e8, is below 5e-15 wherever it is at least 1e-300.
+
+    References
+    ----------
+    O. Garnett, A. Mandelbaum and M. Reiman, Designing a call center with impatient customers,
+    Manufacturing & Service Operations Management 4 (2002). A. J. E. M. Janssen, J. S. H. van
+    Leeuwaarden and J. Sanders, Scaled control in the QED regime, Performance Evaluation 70
+    (2013), (2.8) and (2.9), for :math:`D` and :math:`D^R`.
+
+    Examples
+    --------
+    >>> measures = erlang_a(2, 1.0, 1.0)
+    >>> round(measures.delay_probability, 12), round(measures.mean_queue, 12)
+    (0.264241117657, 0.103638323514)
+
+    The abandonment rate equal to the service rate makes the number in system Poisson:
+
+    >>> import math
+    >>> round(1 - 2 / math.e, 12)
+    0.264241117657
+    """
+    arguments = {
+        "servers": servers,
+        "offered_load": offered_load,
+        "abandonment_rate": abandonment_rate,
+    }
+    try:
+        return ErlangAMeasures(*_evaluate("erlang_a", arguments, results=3))
+    except _NoValue:
+        raise _unstable(servers, offered_load, abandonment_rate) from None
+
+
+def servers_for_blocking(offered_load, target, real_valued=False):
+    r"""Compute the smallest number of servers whose blocking probability meets a target.
+
+    .. math::
+
+        \min \{ s : B(s, a) \le \varepsilon \}
+
+    over the integers, or over the reals, where it is the root of :math:`B(s, a) = \varepsilon`.
+
+    Parameters
+    ----------
+    offered_load : array_like
+        Offered load :math:`0 < a \le 10^{15}`.
+    target : array_like
+        Largest blocking probability allowed, :math:`10^{-300} \le \varepsilon < 1`.
+    real_valued : bool, optional
+        Whether to return the real-valued number of servers.
+
+    Returns
+    -------
+    int or float or ndarray
+        Number of servers: an int (or an array of them), or a float if ``real_valued``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its domain.
+
+    Notes
+    -----
+    Secant steps on :math:`\ln B`, from the square-root staffing guess. The real-valued number has
+    a relative error below 1e-12 over targets from 1e-12 to :math:`1 - 10^{-3}` and loads from
+    1e-3 to :math:`10^9` (it is ill-conditioned as the target tends to 1). Where an integer's
+    blocking probability is closer to the target than doubles can tell, the recursion in the
+    servers is run in pairs of doubles, so that the integer is right for the target as given.
+
+    References
+    ----------
+    J. S. H. van Leeuwaarden and N. M. Temme, Asymptotic inversion of the Erlang B formula, SIAM
+    Journal on Applied Mathematics 69 (2008).
+
+    Examples
+    --------
+    >>> servers_for_blocking(100.0, 0.01)
+    117
+    >>> erlang_b(117, 100.0) <= 0.01 < erlang_b(116, 100.0)
+    True
+    """
+    return _staffing({"offered_load": offered_load, "target": target}, real_valued)
+
+
+def servers_for_delay(offered_load, target, abandonment_rate=0.0, real_valued=False):
+    r"""Compute the smallest number of servers whose probability of delay meets a target.
+
+    .. math::
+
+        \min \{ s : D(s, a, \vartheta) \le \varepsilon \}
+
+    over the integers, or over the reals, where it is the root. :math:`D` is the probability of
+    delay of `erlang_a`, and of `erlang_c` for :math:`\vartheta = 0`.
+
+    Parameters
+    ----------
+    offered_load : array_like
+        Offered load :math:`0 < a \le 10^{15}`.
+    target : array_like
+        Largest probability of delay allowed, :math:`10^{-300} \le \varepsilon < 1`.
+    abandonment_rate : array_like, optional
+        Rate at which a waiting customer abandons, in units of the service rate; 0, or at least
+        1e-280.
+    real_valued : bool, optional
+        Whether to return the real-valued number of servers.
+
+    Returns
+    -------
+    int or float or ndarray
+        Number of servers: an int (or an array of them), or a float if ``real_valued``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its domain.
+
+    Notes
+    -----
+    As `servers_for_blocking`, on the logarithm of the probability of delay. The integer is right
+    for the target as given, except that with abandonment the target and the probability at that
+    integer are compared as doubles, which matters if they agree to 14 digits.
+
+    References
+    ----------
+    S. Borst, A. Mandelbaum and M. Reiman, Dimensioning large call centers, Operations Research 52
+    (2004).
+
+    Examples
+    --------
+    >>> servers_for_delay(100.0, 0.2)
+    111
+    >>> servers_for_delay(100.0, 0.2, abandonment_rate=1.0)
+    109
+    >>> round(servers_for_delay(100.0, 0.2, real_valued=True), 9)
+    110.993866876
+    """
+    arguments = {
+        "offered_load": offered_load,
+        "target": target,
+        "abandonment_rate": abandonment_rate,
+    }
+    return _staffing(arguments, real_valued)
 
 
 def _inverse_erlang_b(servers, offered_load):
     """1/B(s, a), which is infinite where B is below 5.6e-309."""
-    return _evaluate("inverse_erlang_b", servers, offered_load)
+    return _evaluate("inverse_erlang_b", {"servers": servers, "offered_load": offered_load})
 
 
 def _log_erlang_b(servers, offered_load):
     """ln B(s, a), finite also where B underflows; −∞ for no load and some servers."""
-    return _evaluate("log_erlang_b", servers, offered_load)
+    return _evaluate("log_erlang_b", {"servers": servers, "offered_load": offered_load})
+
+
+_SCALARS = (float, int)
+_DOMAINS = {
+    "servers": {"at_least": 0, "at_most": _kernels.LARGEST},
+    "offered_load": {"at_least": 0, "at_most": _kernels.LARGEST},
+    "abandonment_rate": {"at_least": 0},
+}
+_STAFFING_DOMAINS = {
+    "offered_load": {"above": 0, "at_most": 1e15},
+    "target": {"at_least": 1e-300, "below": 1},
+    "abandonment_rate": {"at_least": 0},
+}
 
 
 class _NoValue(ValueError):
     """Each argument is in its domain, but the function has no value there."""
 
 
-def _evaluate(name, servers, offered_load):
-    """Apply a kernel that returns NaN outside its domain; find out what is wrong only then."""
-    if type(servers) in _SCALARS and type(offered_load) in _SCALARS:
-        result = getattr(_kernels, name)(float(servers), float(offered_load))
-        if result == result:
+def _evaluate(kernel, arguments, results=1, domains=_DOMAINS):
+    """Apply a compiled kernel to scalars or, as a ufunc would be, to arrays.
+
+    Kernels return NaN outside their domain, so scalars are checked only when that happens.
+    """
+    if all(type(value) in _SCALARS for value in arguments.values()):
+        result = getattr(_kernels, kernel)(*map(float, arguments.values()))
+        if results > 1:
+            if result[0] == result[0]:
+                return result
+        elif result == result:
             return result
-    servers = _checks.real("servers", servers, at_least=0)
-    offered_load = _checks.real("offered_load", offered_load, at_least=0)
-    pair = np.broadcast_arrays(servers, offered_load)
-    result = np.empty(pair[0].shape)
-    getattr(_kernels, f"{name}_array")(pair[0].ravel(), pair[1].ravel(), result.reshape(-1))
-    if np.isnan(result).any():
+    checked = [_checks.real(name, value, **domains[name]) for name, value in arguments.items()]
+    if "abandonment_rate" in arguments:
+        _refuse_tiny_rate(checked[-1])
+    arrays = np.broadcast_arrays(*checked)
+    found = np.empty((results, *arrays[0].shape))
+    getattr(_kernels, f"{kernel}_array")(
+        *(array.ravel() for array in arrays), *found.reshape(results, -1)
+    )
+    if np.isnan(found).any():
         raise _NoValue
-    return _checks.unwrap(result)
+    if results > 1:
+        return tuple(map(_checks.unwrap, found))
+    return _checks.unwrap(found[0])
+
+
+def _refuse_tiny_rate(rate):
+    tiny = (rate > 0) & (rate < _kernels.SMALLEST_RATE)
+    if tiny.any():
+        raise ValueError(
+            f"abandonment_rate = {float(rate[tiny].flat[0])!r}: "
+            f"must be 0 or >= {_kernels.SMALLEST_RATE:g}"
+        )
+
+
+def _staffing(arguments, real_valued):
+    kernel = "servers_for_delay" if "abandonment_rate" in arguments else "servers_for_blocking"
+    if real_valued:
+        return _evaluate(f"real_{kernel}", arguments, domains=_STAFFING_DOMAINS)
+    found = _evaluate(f"integer_{kernel}", arguments, domains=_STAFFING_DOMAINS)
+    return int(found) if np.ndim(found) == 0 else found.astype(np.int64)
+
+
+def _unstable(servers, offered_load, abandonment_rate):
+    arrays = np.broadcast_arrays(
+        *(np.asarray(value, dtype=float) for value in (servers, offered_load, abandonment_rate))
+    )
+    unstable = (arrays[2] == 0) & ~(arrays[1] < arrays[0])
+    first = [float(array[unstable].flat[0]) for array in arrays]
+    return UnstableSystem(
+        f"offered_load = {first[1]!r} with servers = {first[0]!r}: must be offered_load < servers "
+        "where nobody abandons, else the queue grows without bound"
+    )
