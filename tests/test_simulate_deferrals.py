@@ -362,6 +362,20 @@ def test_what_was_never_seen_has_a_standard_error_all_the_same():
     assert simulated.blocking_probability.standard_error == 1e-4
 
 
+def test_what_was_always_seen_has_a_standard_error_all_the_same():
+    simulated = deferrals(2, 3, 1e6, 1.0, Dsrt(1e-6), 10_000, seed=1)
+    assert 0.99 < simulated.blocking_probability.value <= 1.0
+    assert simulated.blocking_probability.standard_error >= 1e-4
+
+
+def test_a_run_too_short_to_be_trusted_says_so():
+    with pytest.warns(UserWarning, match="customers = 5000: .* at least 6400"):
+        deferrals(200, 1, 100.0, 1.0, Dsrt(1.0), 5000, seed=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        deferrals(200, 1, 100.0, 1.0, Dsrt(1.0), 6400, seed=1)
+
+
 # Seeds, sweeps, clusters.
 
 

@@ -1,5 +1,6 @@
 """Simulation of the loss system with deferrals."""
 
+import warnings
 from dataclasses import dataclass
 from functools import partial
 
@@ -233,6 +234,11 @@ def deferrals(
         If an argument is outside its domain, or a rule of the reader's own returns a time in the
         past.
 
+    Warns
+    -----
+    UserWarning
+        If there are too few customers for honest standard errors.
+
     Notes
     -----
     The number of busy servers is a Markov process between returns, so an event costs one
@@ -243,8 +249,9 @@ def deferrals(
     Standard errors come from 64 batches of equal numbers of arrivals and allow for the correlation
     of neighbouring batches. Over 1,000 seeds, value ± 1.96 standard errors covers the exact value
     in 93 to 97 % of runs, if a batch is longer than two or three service and deferral times and
-    what is estimated happened dozens of times. A loss or deferral that was never seen is
-    reported as 0 with the standard error 1/``customers``.
+    what is estimated happened dozens of times. A warning says when a batch is shorter than one
+    service time and than the time to fill the servers. A loss or deferral that was never seen, or
+    always, is reported as 0 or 1 with the standard error 1/``customers``.
 
     References
     ----------
@@ -266,6 +273,7 @@ def deferrals(
     service_rate = scalar("service_rate", service_rate, above=0)
     customers = count("customers", customers, at_least=1000)
     warmup = customers // 10 if warmup is None else count("warmup", warmup)
+    _warn_if_short(customers, servers, arrival_rate / service_rate)
     simulate = _simulation(policy, count("seed", seed))
     shape = (BATCHES + 1, max_deferrals + 1, servers + 1) if configurations else (0, 0, 0)
     occupancy = np.zeros(shape)
@@ -313,9 +321,21 @@ def _average(integrals, durations):
 
 
 def _fraction(hits, trials):
-    if not hits.any():
-        return Estimate(0.0, 1 / float(trials.sum()))
-    return _average(hits, trials)
+    value, standard_error = ratio(hits, trials)
+    if hits.sum() in (0, trials.sum()):
+        standard_error = 1 / trials.sum()
+    # Those lost on return may have arrived before observation began.
+    return Estimate(min(float(value), 1.0), float(standard_error))
+
+
+def _warn_if_short(customers, servers, offered_load):
+    needed = BATCHES * min(servers, offered_load)
+    if customers < needed:
+        warnings.warn(
+            f"customers = {customers}: so short a run has hardly forgotten its start, and its "
+            f"standard errors are too small; take at least {needed:.0f}",
+            stacklevel=3,
+        )
 
 
 def _simulation(policy, seed):

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -9,11 +11,11 @@ class Estimate:
 
     Attributes
     ----------
-    value : float
+    value : float or ndarray
         The point estimate.
-    standard_error : float
-        Its standard error, of the same unit.
+    standard_error : float or ndarray
+        Its standard error, of the same unit and shape.
     """
 
-    value: float
-    standard_error: float
+    value: float | np.ndarray
+    standard_error: float | np.ndarray
