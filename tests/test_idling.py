@@ -278,34 +278,39 @@ def test_rejection_is_worth_what_it_saves():
 
 # Bad input
 
-GOOD = dict(arrival_rate=1.2, service_rate=1.0, abandonment_cost=1.0, utilization_cost=square)
+GOOD = {
+    "arrival_rate": 1.2,
+    "service_rate": 1.0,
+    "abandonment_cost": 1.0,
+    "utilization_cost": square,
+}
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (dict(arrival_rate=0.0), r"arrival_rate = 0\.0: must be finite and > 0"),
-        (dict(arrival_rate=math.nan), "arrival_rate = nan"),
-        (dict(service_rate=-1.0), r"service_rate = -1\.0: must be finite and > 0"),
-        (dict(service_rate=math.inf), "service_rate = inf"),
-        (dict(abandonment_cost=-0.1), r"abandonment_cost = -0\.1"),
-        (dict(holding_cost=-1.0), r"holding_cost = -1\.0"),
-        (dict(holding_cost=1.0), "patience = None: must be a frozen"),
-        (dict(patience=3.0), r"patience = 3\.0: must be a frozen"),
-        (dict(patience=stats.poisson(3)), "must be a frozen continuous"),
-        (dict(patience=stats.norm()), r"support \[-inf, inf\]: must begin at 0"),
-        (dict(patience=stats.expon(loc=1)), r"support \[1, inf\]: must begin at 0"),
-        (dict(holding_cost=0.1, patience=stats.lomax(0.5)), "mean inf: must be finite"),
-        (dict(holding_cost=0.1, patience=stats.halfcauchy()), "mean inf: must be finite"),
-        (dict(rejection="yes"), "rejection = 'yes'"),
-        (dict(utilization_cost=2.0), r"utilization_cost = 2\.0: must be a callable"),
-        (dict(utilization_cost=lambda b: b**0.5), "must be convex"),
-        (dict(utilization_cost=lambda b: b + 0.01 * math.sin(40 * b)), "must be convex"),
-        (dict(utilization_cost=lambda b: b if b > 0 else -1.0), "must be convex"),
-        (dict(utilization_cost=lambda b: -b), "must be strictly increasing"),
-        (dict(utilization_cost=lambda b: max(b - 0.2, 0.0)), "must be strictly increasing"),
-        (dict(utilization_cost=lambda b: (b - 0.01) ** 2), "must be strictly increasing"),
-        (dict(utilization_cost=lambda b: b / (1 - b) if b < 1 else math.inf), "is not finite"),
+        ({"arrival_rate": 0.0}, r"arrival_rate = 0\.0: must be finite and > 0"),
+        ({"arrival_rate": math.nan}, "arrival_rate = nan"),
+        ({"service_rate": -1.0}, r"service_rate = -1\.0: must be finite and > 0"),
+        ({"service_rate": math.inf}, "service_rate = inf"),
+        ({"abandonment_cost": -0.1}, r"abandonment_cost = -0\.1"),
+        ({"holding_cost": -1.0}, r"holding_cost = -1\.0"),
+        ({"holding_cost": 1.0}, "patience = None: must be a frozen"),
+        ({"patience": 3.0}, r"patience = 3\.0: must be a frozen"),
+        ({"patience": stats.poisson(3)}, "must be a frozen continuous"),
+        ({"patience": stats.norm()}, r"support \[-inf, inf\]: must begin at 0"),
+        ({"patience": stats.expon(loc=1)}, r"support \[1, inf\]: must begin at 0"),
+        ({"holding_cost": 0.1, "patience": stats.lomax(0.5)}, "mean inf: must be finite"),
+        ({"holding_cost": 0.1, "patience": stats.halfcauchy()}, "mean inf: must be finite"),
+        ({"rejection": "yes"}, "rejection = 'yes'"),
+        ({"utilization_cost": 2.0}, r"utilization_cost = 2\.0: must be a callable"),
+        ({"utilization_cost": lambda b: b**0.5}, "must be convex"),
+        ({"utilization_cost": lambda b: b + 0.01 * math.sin(40 * b)}, "must be convex"),
+        ({"utilization_cost": lambda b: b if b > 0 else -1.0}, "must be convex"),
+        ({"utilization_cost": lambda b: -b}, "must be strictly increasing"),
+        ({"utilization_cost": lambda b: max(b - 0.2, 0.0)}, "must be strictly increasing"),
+        ({"utilization_cost": lambda b: (b - 0.01) ** 2}, "must be strictly increasing"),
+        ({"utilization_cost": lambda b: b / (1 - b) if b < 1 else math.inf}, "is not finite"),
     ],
 )
 def test_bad_arguments_are_named(changes, message):

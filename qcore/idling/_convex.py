@@ -69,10 +69,13 @@ def first_point(predicate, lower, upper):
 
 
 def lowest_point(function, lower, upper):
-    """A point at which a function with one valley in [lower, upper] is least, to rounding."""
+    """A point at which a function with one valley in [lower, upper] is least, to rounding.
+
+    ``function`` maps an array of points to an array of values.
+    """
     while True:
-        points = [float(point) for point in np.linspace(lower, upper, 9)]
-        k = int(np.argmin([function(point) for point in points]))
+        points = np.linspace(lower, upper, 9)
+        k = int(np.argmin(function(points)))
         if upper - lower <= 8 * _EPS * upper:
-            return points[k]
-        lower, upper = points[max(k - 1, 0)], points[min(k + 1, 8)]
+            return float(points[k])
+        lower, upper = float(points[max(k - 1, 0)]), float(points[min(k + 1, 8)])

@@ -306,13 +306,8 @@ class FluidControlProblem:
         One, unless a holding cost makes the problem non-convex.
         """
         grid = _grid(self.largest_busy_fraction)
-        values, sizes = np.array([self._objective(b) for b in grid]).T
-        if self._queue_costs:
-            queue = self.holding_cost * self.queue_length(grid)
-            values, sizes = values + queue, sizes + queue
-            brackets = _valleys(values, 8 * _EPS * sizes)
-        else:
-            brackets = _valleys(values, 8 * _EPS * sizes, convex=True)
+        values, sizes = self._values(grid)
+        brackets = _valleys(values, 8 * _EPS * sizes, convex=not self._queue_costs)
         found = []
         for left, right in brackets:
             lower, upper = self._flat_part(float(grid[left]), float(grid[right]))
@@ -468,6 +463,15 @@ class FluidControlProblem:
         saved = self.abandonment_cost * self.service_rate * b
         return used - saved, abs(used) + saved
 
+    def _values(self, points):
+        """The part of the cost that depends on b, and the size of its terms."""
+        values, sizes = np.array([self._objective(b) for b in points.tolist()]).T
+        if not self._queue_costs:
+            return values, sizes
+        wait = self._wait(points, 1.0)
+        queue = self.holding_cost * self.arrival_rate * self._time_in_queue(wait)
+        return values + queue, sizes + queue
+
     def _queue_slope(self, b):
         r"""h q'(b) = -h μ / h^r(w(b)), where 1 - G^r(w(b)) = bμ/λ."""
         if not self._queue_costs:
@@ -511,17 +515,12 @@ class FluidControlProblem:
         """
         top = self.largest_busy_fraction
 
-        def cost(b):
-            value, size = self._objective(b)
-            queue = self.holding_cost * self.queue_length(b) if self._queue_costs else 0.0
-            return value + queue, size + queue
-
-        lowest = lowest_point(lambda b: cost(b)[0], left, right)
-        value, size = cost(lowest)
+        lowest = lowest_point(lambda points: self._values(points)[0], left, right)
+        [value], [size] = self._values(np.array([lowest]))
         noise = 4 * _EPS * size
 
         def is_above(b):
-            return cost(b)[0] > value + noise
+            return self._values(np.array([b]))[0][0] > value + noise
 
         def is_steep(b, side):
             slope, error = self._slope(b, -b if side == "left" else 1.0 - b)

@@ -235,8 +235,9 @@ def thinned(
     Notes
     -----
     Ratios of neighbouring probabilities, multiplied outwards from the mode: no subtraction.
-    Measured relative error of each average against 50 digits: below 2e-14 for 1 to 10,000 servers
-    and loads from 1e-3 to 3 times the servers.
+    Measured relative error of each average against 50 digits: below 2e-15 for 1 to 10,000 servers
+    and loads from 1e-3 to 2.4 times the servers; customers are conserved within 2e-13 at 1e9
+    servers, which take 2 s. A queue below 1e-290 per server is lost to underflow.
 
     References
     ----------
@@ -707,10 +708,11 @@ class _Queue:
     def averages(self, busy, waiting, distribution, rejected, lost):
         """`PolicyCost` from a distribution; rates of rejected and of lost customers, in all."""
         n = self.servers
-        levels = np.bincount(busy, weights=distribution, minlength=n + 1)
+        levels, place = np.unique(busy, return_inverse=True)
+        weights = np.bincount(place, weights=distribution)
         used = sum(
-            float(weight) * self.utilization_cost(level / n)
-            for level, weight in enumerate(levels)
+            weight * self.utilization_cost(level / n)
+            for level, weight in zip(levels.tolist(), weights.tolist(), strict=True)
             if weight > 0
         )
         queue = float(distribution @ waiting) / n
@@ -719,7 +721,7 @@ class _Queue:
             cost=self.abandonment_cost * (abandonments + rejected / n)
             + self.holding_cost * queue
             + used,
-            busy_fraction=float(levels @ np.arange(n + 1)) / n,
+            busy_fraction=float(weights @ levels) / n,
             utilization_cost=used,
             abandonment_rate=abandonments,
             rejection_rate=rejected / n,
@@ -784,7 +786,7 @@ class _Chain:
         if np.any(bad):
             i, j = (int(k) for k in np.argwhere(bad)[0])
             raise ValueError(
-                f"entering({i}, {j}) = {table[i, j]!r}: must be an integer >= 0 and "
+                f"entering({i}, {j}) = {float(table[i, j])!r}: must be an integer >= 0 and "
                 f"<= min(waiting, servers - busy) = {limit[i, j]}"
             )
         return table.astype(int)
@@ -978,6 +980,8 @@ class _Cycles:
 
 def _stationary(rates, reference, numbers):
     """Stationary distribution of an irreducible chain."""
+    if rates.shape[0] == 1:
+        return np.ones(1)
     return _Cycles(rates, reference, numbers).distribution()
 
 
@@ -997,7 +1001,10 @@ def _rate_matrix(links, size):
 
 
 def _until_negligible(ratio, limit, at_least=0):
-    """Ratios at 0, 1, … (at most ``limit`` of them) until their product is negligible."""
+    """Ratios at 0, 1, … (at most ``limit`` of them) until their product is negligible.
+
+    Negligible beside 1 and beside the product of the first ``at_least``.
+    """
     found = []
     start, size, product = 0, 256, 1.0
     base = None
@@ -1009,7 +1016,8 @@ def _until_negligible(ratio, limit, at_least=0):
         if base is None and stop > at_least:
             base = running[max(at_least - start - 1, 0)] if at_least > start else product
         product = float(running[-1])
-        if base is not None and (product <= 1e-22 * min(base, 1.0) and part[-1] < 0.9):
+        negligible = base is not None and product <= 1e-22 * min(base, 1.0) and part[-1] < 0.9
+        if negligible or product == 0:
             break
         start, size = stop, 2 * size
     return np.concatenate(found) if found else np.empty(0)
