@@ -13,10 +13,11 @@ from decimal import Decimal
 import numpy as np
 from numpy.polynomial import legendre
 
+from qcore._rate_derivatives import rate_jets
 from qcore._series import bernoulli_over_index, exponential
 
 _NODES_PER_PANEL = 16
-_FEWEST_PANELS = 16
+_FEWEST_PANELS = 8
 _MOST_PANELS = 1024
 _TOLERANCE = 1e-13
 _NEGLIGIBLE = 1e-18
@@ -107,20 +108,23 @@ def _end_of_range(profile, gamma, drop):
 
 def _tabulate(profile, gamma, order, end, panels):
     nodes, weights, primitive = _collocation()
-    half = end / panels / 2
-    x = ((2 * np.arange(panels)[:, None] + 1 + nodes) * half).ravel()
+    # Narrow panels near 0, where most profiles bend most.
+    edges = end * (np.arange(panels + 1) / panels) ** 2
+    half = np.diff(edges)[:, None] / 2
+    x = (edges[:-1, None] + half * (1 + nodes)).ravel()
 
     def running_integral(values):
-        values = values.reshape(panels, -1)
-        totals = half * (values @ weights)
+        pieces = half * values.reshape(panels, -1)
+        totals = pieces @ weights
         before = np.cumsum(totals) - totals
-        return (before[:, None] + half * (values @ primitive.T)).ravel()
+        return (before[:, None] + pieces @ primitive.T).ravel()
 
-    jet = rate_jet(profile, x, order)
-    at_zero = profile.a_derivatives_at_zero(order) / _factorials(order)
+    jet = rate_jets(profile, x, np.repeat(2 * half, len(nodes)), order)
+    factorials = [math.factorial(k) for k in range(order + 1)]
+    at_zero = profile.a_derivatives_at_zero(order) / np.array(factorials, dtype=float)
     log_weight = -gamma * x - running_integral(jet[0])
     log_scale = log_weight.max()
-    weight = np.exp(log_weight - log_scale) * (half * np.tile(weights, panels))
+    weight = np.exp(log_weight - log_scale) * (half * weights).ravel()
 
     terms = _exponent_terms(jet, at_zero[:, None], gamma, x, running_integral)
     one = np.ones_like(x)
@@ -161,15 +165,6 @@ def _exponent_terms(jet, at_zero, gamma, x, running_integral):
 
 def _multiply_jets(left, right):
     return np.array([sum(left[j] * right[k - j] for j in range(k + 1)) for k in range(len(left))])
-
-
-def rate_jet(profile, x, order):
-    """Return the Taylor coefficients 0 … order of a at each x, shape (order + 1, len(x))."""
-    return profile.a_derivatives(x, order) / _factorials(order)[:, None]
-
-
-def _factorials(order):
-    return np.array([math.factorial(k) for k in range(order + 1)], dtype=float)
 
 
 @functools.cache

@@ -17,6 +17,8 @@ from fractions import Fraction
 import numpy as np
 
 DIGITS = 100
+_SPARE_DIGITS = 15
+_ROUNDING = Decimal(10) ** (_SPARE_DIGITS - DIGITS)
 
 # Below this |argument| the power series of the Mills ratio, above it the continued fraction.
 _CONTINUED_FRACTION_FROM = 3
@@ -41,9 +43,15 @@ def divide(numerator, denominator):
     """Return the quotient of two series, as long as the shorter one."""
     quotient = []
     for k in range(min(len(numerator), len(denominator))):
-        known = sum((quotient[j] * denominator[k - j] for j in range(k)), Decimal(0))
-        quotient.append((numerator[k] - known) / denominator[0])
+        known = (-quotient[j] * denominator[k - j] for j in range(k))
+        quotient.append(total(numerator[k], *known) / denominator[0])
     return quotient
+
+
+def total(*terms):
+    """Return the sum of numbers; what cancels to the last `_SPARE_DIGITS` digits is zero."""
+    result = sum(terms)
+    return result if abs(result) > _ROUNDING * max(map(abs, terms)) else Decimal(0)
 
 
 def exponential(exponent, product, one):

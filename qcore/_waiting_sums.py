@@ -70,6 +70,7 @@ def load_per_server(gamma, order):
     return [Decimal(1), -gamma, *[Decimal(0)] * order][: order + 1]
 
 
+@functools.lru_cache(maxsize=64)
 def waiting_sum(profile, gamma, order, control, fraction):
     """Return S_0 … S_order; ``fraction`` is that of size·√servers if the buffer is finite."""
     match profile:

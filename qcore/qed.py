@@ -12,7 +12,7 @@ from decimal import Decimal
 import numpy as np
 
 from qcore import _checks
-from qcore._series import add, divide, interpolate, precise
+from qcore._series import divide, interpolate, precise, total
 from qcore._waiting_sums import inverse_erlang_b, load_per_server, waiting_sum
 from qcore.admission import FiniteBuffer, ModifiedDrift, NoWaiting, OpenAdmission, ScalingProfile
 from qcore.errors import UnstableSystem
@@ -376,7 +376,7 @@ def _series(measure, gamma, profile, order, control, fraction):
     if measure == "rejection" and _admits_all(profile):
         return [Decimal(0)] * (order + 1)
     waiting = waiting_sum(profile, gamma, order, control, fraction)
-    denominator = add(inverse_erlang_b(gamma, order), waiting)
+    denominator = list(map(total, inverse_erlang_b(gamma, order), waiting))
     if measure == "rejection":
         numerator = [-gamma * c for c in divide(waiting, load_per_server(gamma, order))]
         numerator[0] += 1
