@@ -2,13 +2,19 @@
 
 With returns a time x apart (in the mean) and deferrals of at most T, no more than
 D = min(largest number, floor(T/x)) customers are deferred at a time. The blocking probability
-jumps where T/x is an integer, and is smooth on each piece D <= T/x < D + 1.
+as a function of the slots T/x jumps where they are an integer, and is smooth on each piece
+D <= T/x < D + 1.
 """
 
+import functools
 import math
 import sys
 
 from scipy.optimize import brentq
+
+from qcore import erlang
+
+SMALLEST_BLOCKING = 1e-280
 
 _ROUNDING = 4 * sys.float_info.epsilon
 
@@ -18,47 +24,84 @@ def deferrals_in_use(max_deferrals, slots):
     return int(min(max_deferrals, math.floor(slots * (1.0 + _ROUNDING))))
 
 
-def best_slots(max_deferrals, evaluate):
+def best_slots(servers, offered_load, max_deferrals, evaluate, guess):
     """Return (slots, D, blocking probability) at the smallest blocking probability.
 
     ``evaluate(D, slots)`` gives the blocking probability and a positive multiple of its
-    derivative in log(slots). Assumed, and checked in the tests against every piece: on a piece
-    the derivative changes its sign at most once, more deferrals are never worse at the same
-    slots, and the smallest values of the pieces fall and then rise with D.
+    derivative by log(slots). No policy with D deferrals loses less than D waiting places do,
+    which often leaves the last piece only. Otherwise it is assumed (observed, not proved) that on
+    a piece the derivative changes its sign at most once, that more deferrals are never worse at
+    the same slots, and that the smallest values of the pieces fall and then rise with D.
     """
-    low, high = 1, max_deferrals
+
+    @functools.cache
+    def piece(deferrals):
+        if deferrals == max_deferrals:
+            return _best_on_last_piece(deferrals, evaluate, guess)
+        return _best_on_piece(deferrals, evaluate)
+
+    low = high = max_deferrals
+    if max_deferrals > 1:
+        fewer = waiting_places_loss(servers, offered_load, max_deferrals - 1)
+        if fewer < piece(max_deferrals)[1]:
+            low = 1
     while low < high:
         middle = (low + high) // 2
-        here = _best_on_piece(middle, middle + 1, evaluate)
-        if here is not None:
-            last = None if middle + 1 == max_deferrals else middle + 2
-            following = _best_on_piece(middle + 1, last, evaluate)
+        here = piece(middle)
+        following = here and piece(middle + 1)
         if here is None or following is None or following[1] < here[1]:
             low = middle + 1
         else:
             high = middle
-    slots, blocking = _best_on_piece(low, None if low == max_deferrals else low + 1, evaluate)
+    slots, blocking = piece(low)
     return slots, low, blocking
 
 
-def _best_on_piece(deferrals, end, evaluate):
-    """Return (slots, blocking probability) for deferrals <= slots < end; None if it falls to it."""
-    blocking, slope = evaluate(deferrals, float(deferrals))
+def waiting_places_loss(servers, offered_load, places):
+    """Return the fraction lost by the servers with that many waiting places, M/M/K/K+places."""
+    loss = erlang.erlang_b(servers, offered_load)
+    ratio = offered_load / servers
+    for _ in range(places):
+        loss = ratio * loss / (1.0 + ratio * loss)
+    return loss
+
+
+def _best_on_piece(deferrals, evaluate):
+    """Return (slots, blocking probability) for D <= slots < D + 1; None if it falls to the end."""
+    start, end = float(deferrals), float(deferrals + 1)
+    blocking, slope = evaluate(deferrals, start)
     if slope >= 0.0:
-        return float(deferrals), blocking
-    start, upper = float(deferrals), end
-    if end is None:
-        upper = 2.0 * start
-        while evaluate(deferrals, upper)[1] < 0.0:
-            start, upper = upper, 2.0 * upper
-    elif evaluate(deferrals, float(end))[1] < 0.0:
+        return start, blocking
+    if evaluate(deferrals, end)[1] < 0.0:
         return None
-    root = brentq(
-        lambda log_slots: evaluate(deferrals, math.exp(log_slots))[1],
-        math.log(start),
-        math.log(upper),
-        xtol=1e-14,
-        rtol=1e-14,
+    return _root(deferrals, start, end, evaluate)
+
+
+def _best_on_last_piece(deferrals, evaluate, guess):
+    """Return (slots, blocking probability) for slots >= D, looking first where the guess is."""
+    start = float(deferrals)
+    low = high = max(start, guess)
+    blocking, slope = evaluate(deferrals, low)
+    while slope < 0.0:
+        low, high = high, 2.0 * high
+        slope = evaluate(deferrals, high)[1]
+    if low == high:
+        while slope >= 0.0:
+            if low == start:
+                return start, blocking
+            low, high = max(start, 0.5 * low), low
+            blocking, slope = evaluate(deferrals, low)
+    return _root(deferrals, low, high, evaluate)
+
+
+def _root(deferrals, low, high, evaluate):
+    slots = math.exp(
+        brentq(
+            lambda log_slots: evaluate(deferrals, math.exp(log_slots))[1],
+            math.log(low),
+            math.log(high),
+            xtol=1e-13,
+            rtol=1e-14,
+        )
     )
-    slots = math.exp(root)
     return slots, evaluate(deferrals, slots)[0]

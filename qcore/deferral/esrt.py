@@ -31,7 +31,8 @@ import numpy as np
 from numba import njit
 
 from qcore import _checks
-from qcore.deferral import _optimum, _parameters
+from qcore.deferral import _levels, _optimum, _parameters
+from qcore.deferral._levels import fill_level, idle_server_worth, level_coefficients
 
 __all__ = [
     "Optimum",
@@ -41,10 +42,6 @@ __all__ = [
     "optimal_rearrival_rate",
 ]
 
-_LARGE_EXPONENT = 500
-_LARGE = 2.0**_LARGE_EXPONENT
-_DERIVATIVE_STEP = 1e-20
-_SMALLEST_BLOCKING = 1e-280
 _NO_DISTRIBUTION = np.empty((0, 0))
 
 
@@ -282,9 +279,10 @@ def optimal_rearrival_rate(servers, max_deferrals, arrival_rate, service_rate, m
             \sum_{k<K} \Big(1 - \frac{B_K}{B_k}\Big) \sum_{d \ge 1} \pi_d(k),
         \qquad B_k = \text{Erlang B with } k \text{ servers},
 
-    a sum of positive terms, so that the root stays sharp where deferring changes little. Which
-    :math:`D` is best is found by bisection, on the ground, observed in every system tried and
-    not proved, that the smallest values of the pieces fall and then rise with :math:`D`.
+    a sum of positive terms, so that the root stays sharp where deferring changes little.
+    Fewer deferrals are ruled out where as many waiting places would lose more; if that leaves
+    a choice of :math:`D`, it is found by bisection, on the ground that the smallest values of the
+    pieces fall and then rise with :math:`D`: observed in all of 26,930 random systems, not proved.
     Measured against 50-digit arithmetic at small sizes: relative error of the rate below 1e-12.
 
     References
@@ -310,17 +308,19 @@ def optimal_rearrival_rate(servers, max_deferrals, arrival_rate, service_rate, m
             servers,
             deferrals,
             service_rate / arrival_rate,
-            complex(return_ratio, return_ratio * _DERIVATIVE_STEP),
+            complex(return_ratio, return_ratio * _levels.DERIVATIVE_STEP),
             _NO_DISTRIBUTION,
         )
-        if lost.real < _SMALLEST_BLOCKING:
+        if lost.real < _optimum.SMALLEST_BLOCKING:
             raise ValueError(
                 f"servers = {servers!r}, arrival_rate = {arrival_rate!r}: the blocking probability "
-                f"must be above {_SMALLEST_BLOCKING:g} for a best rate to be told"
+                f"must be above {_optimum.SMALLEST_BLOCKING:g} for a best rate to be told"
             )
         return lost.real, lost.imag if lost.real < gained.real else -gained.imag
 
-    slots, deferrals, blocking = _optimum.best_slots(max_deferrals, evaluate)
+    slots, deferrals, blocking = _optimum.best_slots(
+        servers, arrival_rate / service_rate, max_deferrals, evaluate, guess=1.0
+    )
     return Optimum(slots / max_deferral_time, deferrals, blocking)
 
 
@@ -336,7 +336,7 @@ def _solve(servers, max_deferrals, service_ratio, return_ratio, distribution):
     """Return P_B and B_K - P_B, for μ/λ and α/λ, and fill ``distribution`` unless it is empty."""
     zero = 0.0 * return_ratio
     worth = idle_server_worth(servers, service_ratio)
-    inverse_pivot, descent = _level_coefficients(servers, service_ratio, return_ratio)
+    inverse_pivot, descent = level_coefficients(servers, service_ratio, return_ratio)
     law = np.full(servers + 1, zero)
     inflow = np.full(servers, zero)
     weights = np.full(max_deferrals + 1, zero)
@@ -350,8 +350,8 @@ def _solve(servers, max_deferrals, service_ratio, return_ratio, distribution):
             for k in range(1, servers):
                 inflow[k] = return_ratio * law[k - 1]
         if level == 0:
-            inverse_pivot, descent = _level_coefficients(servers, service_ratio, zero)
-        mass, shift = _fill_level(law, inflow, first, inverse_pivot, descent)
+            inverse_pivot, descent = level_coefficients(servers, service_ratio, zero)
+        mass, shift = fill_level(law, inflow, first, inverse_pivot, descent)
         weight *= mass
         exponent += shift
         _, shift = math.frexp(weight.real)
@@ -377,69 +377,3 @@ def _solve(servers, max_deferrals, service_ratio, return_ratio, distribution):
         for level in range(max_deferrals + 1):
             distribution[level] *= (weights[level] / total).real
     return lost / total, gained / total
-
-
-@njit(cache=True)
-def _level_coefficients(servers, service_ratio, return_ratio):
-    """Return λ/pivot and (k+1)μ/pivot for k < K."""
-    inverse_pivot = np.full(servers, 0.0 * return_ratio)
-    descent = np.full(servers, 0.0 * return_ratio)
-    excess = return_ratio
-    for k in range(servers):
-        if k > 0:
-            excess = return_ratio + k * service_ratio * (excess / (1.0 + excess))
-        inverse_pivot[k] = 1.0 / (1.0 + excess)
-        descent[k] = (k + 1) * service_ratio * inverse_pivot[k]
-    return inverse_pivot, descent
-
-
-@njit(cache=True)
-def _fill_level(law, inflow, first, inverse_pivot, descent):
-    """Fill ``law`` with the conditional law of the level that has π(K) = first and this inflow.
-
-    Return the mass of the level, to be multiplied by two to the exponent that is returned too.
-    """
-    servers = law.size - 1
-    for k in range(1, servers):
-        inflow[k] = (inflow[k - 1] + inflow[k]) * inverse_pivot[k]
-    here, mass, scale, exponent = first, first, 1.0, 0
-    law[servers] = here
-    for k in range(servers - 1, -1, -1):
-        here = descent[k] * here + inflow[k] * scale
-        if here.real > _LARGE:
-            here, mass, scale = here / _LARGE, mass / _LARGE, scale / _LARGE
-            exponent += _LARGE_EXPONENT
-            above = k + 1
-            while above <= servers and law[above].real > 0.0:
-                law[above] /= _LARGE
-                above += 1
-        law[k] = here
-        mass += here
-    inverse_mass = 1.0 / mass
-    for k in range(servers + 1):
-        law[k] *= inverse_mass
-    return mass, exponent
-
-
-@njit(cache=True)
-def idle_server_worth(servers, service_ratio):
-    """Return 1 - B_K/B_k for k < K, with Erlang's B: what one more customer then is worth.
-
-    1/B_k = 1 + (kμ/λ)/B_{k-1}, and its differences by the same recursion are positive.
-    """
-    differences = np.empty(servers)
-    inverse, difference = 1.0, 0.0
-    for k in range(servers):
-        difference = service_ratio * (inverse + k * difference)
-        inverse += difference
-        differences[k] = difference
-        if inverse > _LARGE:
-            inverse, difference = inverse / _LARGE, difference / _LARGE
-            for j in range(k, -1, -1):
-                differences[j] /= _LARGE
-    worth = np.empty(servers)
-    total = 0.0
-    for k in range(servers - 1, -1, -1):
-        total += differences[k]
-        worth[k] = total / inverse
-    return worth
