@@ -18,7 +18,7 @@ from qcore._series import bernoulli_over_index, exponential
 
 _NODES_PER_PANEL = 16
 _FEWEST_PANELS = 8
-_MOST_PANELS = 1024
+_MOST_PANELS = 256
 _TOLERANCE = 1e-13
 _NEGLIGIBLE = 1e-18
 _ROUNDING = 4 * np.finfo(float).eps
@@ -109,7 +109,7 @@ def _end_of_range(profile, gamma, drop):
 def _tabulate(profile, gamma, order, end, panels):
     nodes, weights, primitive = _collocation()
     # Narrow panels near 0, where most profiles bend most.
-    edges = end * (np.arange(panels + 1) / panels) ** 2
+    edges = end * (np.arange(panels + 1) / panels) ** 3
     half = np.diff(edges)[:, None] / 2
     x = (edges[:-1, None] + half * (1 + nodes)).ravel()
 

@@ -27,12 +27,13 @@ from qcore.admission import (
     NoWaiting,
     OpenAdmission,
     PowerDecay,
+    ScalingProfile,
     from_global,
     from_local,
 )
 from qcore.qed import _series as unrounded_series
 
-BITS = 420
+BITS = 320
 RATE = 0.75
 SIZE = 1.25
 ROOTS = range(9, 9 + 4 * 32, 4)
@@ -73,6 +74,14 @@ class Geometric:
         self.ratio = ratio
 
 
+def drift_ratio(root):
+    return arb(0.5) ** (1 / arb(root))
+
+
+def local_drift_ratio(root):
+    return 1 / (1 + arb(2).log() / root)
+
+
 SYSTEMS = {
     "Erlang B": (NoWaiting(), None, lambda root: ()),
     "Erlang C": (OpenAdmission(), None, Geometric(lambda root: arb(1))),
@@ -85,15 +94,15 @@ SYSTEMS = {
     "drift, global": (
         ModifiedDrift(0.5),
         None,
-        Geometric(lambda root: arb(0.5) ** (1 / arb(root))),
+        Geometric(drift_ratio),
     ),
     "drift, local": (
         ModifiedDrift(0.5),
         "local",
-        Geometric(lambda root: 1 / (1 + arb(2).log() / root)),
+        Geometric(local_drift_ratio),
     ),
     "buffer": (FiniteBuffer(SIZE), None, in_buffer),
-    "power": (PowerDecay(2.5), None, under_global(lambda x: (1 + x) ** arb(-2.5))),
+    "power": (PowerDecay(2.5), None, under_global(lambda x: 1 / ((1 + x) ** 2 * (1 + x).sqrt()))),
     "own f, global": (
         from_global(lambda x: 1 / mpmath.cosh(x)),
         None,
@@ -105,7 +114,7 @@ SYSTEMS = {
         under_local(lambda x: x.tanh()),
     ),
     "own a, local": (
-        from_local(lambda x: x * (1 + x / 2)),
+        from_local(lambda x: x * (1 + x / 2), gamma_min=-math.inf),
         None,
         under_local(lambda x: x + x * x / 2),
     ),
@@ -191,7 +200,7 @@ def coefficients_of(name, measure, gamma, order):
 @pytest.mark.parametrize("gamma", [-1.5, 0.75])
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_coefficients_are_those_of_the_exact_probability(name, gamma, measure):
-    profile, control, _ = SYSTEMS[name]
+    profile = SYSTEMS[name][0]
     if gamma <= profile.gamma_min:
         pytest.skip("unstable")
     order = 12 if name in CLOSED_FORM else 6
@@ -221,7 +230,7 @@ def test_errors_fall_with_the_promised_power(name, measure):
     for order in range(7) if name in CLOSED_FORM else (0, 3, 6):
         # The larger root leaves an error of some 1e-11, well above rounding.
         roots = [round(10 ** (10 / (order + 1 + power)) / scale) for scale in (2, 1)]
-        roots = [min(max(root, 9 * scale), 1000) for root, scale in zip(roots, (1, 2), strict=True)]
+        roots = [min(max(root, 9 * scale), 400) for root, scale in zip(roots, (1, 2), strict=True)]
         approximate = expansion(gamma, profile, order, control)
         errors = []
         for root in roots:
@@ -240,7 +249,7 @@ def test_slopes_from_a_hundred_to_a_million_servers(name, measure):
     """Slopes −(n + 1)/2 of the relative error, n = 0 … 6: of the unrounded series."""
     if name == "Erlang C" and measure == "rejection":
         pytest.skip("never rejects")
-    gamma = 0.75
+    gamma = 1.25
     profile, control, _ = SYSTEMS[name]
     with precise():
         series = unrounded_series(
@@ -330,10 +339,10 @@ def test_finite_buffer_for_every_fractional_part(gamma):
         load = 1 - arb(gamma) / root
         waiting = sum((load ** (n + 1) for n in range(math.floor(size * math.sqrt(s)))), arb(0))
         denominator = inverse_erlang_b(int(s), s * load) + waiting
-        allowed = 1e-13 + s**-4.0
+        allowed = 1e-13 + 500 * s**-4.0
         assert delay == pytest.approx(float((1 + waiting) / denominator), rel=allowed)
         blocked = (1 + (1 - 1 / load) * waiting) / denominator
-        assert rejection == pytest.approx(float(blocked), rel=1e-13 + 20 * s**-4.0)
+        assert rejection == pytest.approx(float(blocked), rel=allowed)
 
 
 @pytest.mark.parametrize(("size", "root", "places"), [(0.1, 30, 3), (0.3, 10, 3), (0.7, 10, 7)])
@@ -342,9 +351,7 @@ def test_finite_buffer_counts_places_as_the_profile_does(size, root, places):
     assert f(places / root) == 1
     assert f((places + 1) / root) == 0
     below = qed.delay_expansion(0.5, FiniteBuffer(size), 8)
-    allowed = sum(
-        0.95 ** (n + 1) if root == 10 else (1 - 0.5 / root) ** (n + 1) for n in range(places)
-    )
+    allowed = sum((1 - 0.5 / root) ** (n + 1) for n in range(places))
     inverse = float(inverse_erlang_b(root**2, arb(root**2 - root * 0.5)))
     assert below(root**2) == pytest.approx((1 + allowed) / (inverse + allowed), rel=1e-7)
 
@@ -394,13 +401,9 @@ def test_far_from_critical_load(gamma, control):
     profile = Abandonment(2.0)
     found = qed.delay_probability(servers, gamma, profile, 6, control)
     z = gamma / math.sqrt(2)
-    log_limit = -np.logaddexp(
-        0,
-        norm.logcdf(gamma)
-        - norm.logpdf(gamma)
-        - (norm.logsf(z) - norm.logpdf(z))
-        + math.log(2) / 2,
-    )
+    log_idle = norm.logcdf(gamma) - norm.logpdf(gamma)
+    log_waiting = norm.logsf(z) - norm.logpdf(z) - math.log(2) / 2
+    log_limit = -np.logaddexp(0, log_idle - log_waiting)
     assert found == pytest.approx(math.exp(log_limit), rel=abs(gamma) ** 3 / 1e7)
     assert 0 < found <= 1
 
@@ -472,13 +475,11 @@ def test_arrays_broadcast_and_scalars_are_floats():
 )
 def test_always_a_probability_or_a_clear_refusal(servers, gamma, profile, order, control):
     for function in (qed.delay_probability, qed.rejection_probability):
-        try:
-            value = function(servers, gamma, profile, order, control)
-        except ValueError as error:
-            assert gamma >= math.sqrt(servers) or gamma <= profile.gamma_min
-            assert str(error).startswith("gamma = ")
+        if gamma < math.sqrt(servers) and gamma > profile.gamma_min:
+            assert 0 <= function(servers, gamma, profile, order, control) <= 1
         else:
-            assert 0 <= value <= 1
+            with pytest.raises(ValueError, match=r"^gamma = "):
+                function(servers, gamma, profile, order, control)
 
 
 @pytest.mark.parametrize(
@@ -519,13 +520,43 @@ def test_unstable_systems(gamma, profile, gamma_min):
 
 
 def test_a_floating_point_rate_has_no_derivatives_under_local_control():
-    profile = from_local(lambda x: math.sqrt(1 + x * x), [1.0, 0.0, 1.0, 0.0, -3.0])
+    profile = from_local(
+        lambda x: math.sqrt(1 + x * x), [1.0, 0.0, 1.0, 0.0, -3.0], gamma_min=-math.inf
+    )
     with pytest.raises(ValueError, match="needs derivatives of a"):
         qed.delay_coefficients(0.5, profile, 2)
     assert qed.delay_coefficients(0.5, profile, 2, "global").shape == (3,)
 
 
+class Kinked(ScalingProfile):
+    """a(x) = x up to 1/3, then steeper."""
+
+    control = "local"
+    gamma_min = -math.inf
+
+    def _log_f(self, x):
+        return -(x**2) / 2 - np.maximum(x - 1 / 3, 0) ** 2 / 2
+
+    def _a(self, x):
+        return x + np.maximum(x - 1 / 3, 0)
+
+    def _a_derivatives(self, n):
+        return np.array([0.0, 1.0, *[0.0] * n])[: n + 1]
+
+    def a_derivatives(self, x, n):
+        rows = np.zeros((n + 1, len(x)))
+        rows[0] = self._a(x)
+        rows[1] = np.where(x < 1 / 3, 1.0, 2.0)
+        return rows
+
+
 def test_a_kink_is_refused():
-    profile = from_local(lambda x: abs(x - mpmath.mpf(1) / 3) + x, [1 / 3, 0.0, 0.0, 0.0, 0.0])
     with pytest.raises(ValueError, match="do not settle"):
+        qed.delay_coefficients(0.5, Kinked(), 2)
+
+
+def test_derivatives_by_a_method_must_have_the_right_shape():
+    profile = Kinked()
+    profile.a_derivatives = lambda x, n: np.zeros(len(x))
+    with pytest.raises(ValueError, match="must give 3 rows"):
         qed.delay_coefficients(0.5, profile, 2)
