@@ -25,8 +25,7 @@ SMALLEST_RATE = 1e-280
 _FEW_SERVERS = 20.0
 # Ratios |load/servers − 1| for which Temme's series in η converges quickly.
 _UNIFORM_RANGE = 0.4
-# Poisson deviance a − s + s ln(s/a) beyond which one double is not enough for the exponent of a
-# small blocking probability, and the continued fraction is the quicker one for a large one.
+# Poisson deviance a − s + s ln(s/a) beyond which one double is not enough for the exponent.
 _LARGE_DEVIANCE = 8.0
 _LN2_HIGH = math.log(2.0)
 _LN2_LOW = 2.319046813846299558e-17
@@ -82,13 +81,17 @@ def _mills_series(steps, terms, per_unit):
     return table
 
 
-_TEMME, _STIRLING = _temme_series(orders=10, terms=19)
+# Coefficients of (artanh r − r)/r³ in r².
+_ATANH = 1.0 / np.arange(3.0, 39.0, 2.0)
+_ATANH_MOST = _ATANH[:8].copy()
+_TEMME, _STIRLING = _temme_series(orders=10, terms=20)
 # Fewer terms suffice for many servers and loads near them.
+_TEMME_SOME, _STIRLING_SOME = _TEMME[:18, :7].copy(), _STIRLING[:8].copy()
 _TEMME_MANY, _STIRLING_MANY = _TEMME[:12, :5].copy(), _STIRLING[:6].copy()
-_TEMME_MOST, _STIRLING_MOST = _TEMME[:7, :3].copy(), _STIRLING[:4].copy()
+_TEMME_MOST, _STIRLING_MOST = _TEMME[:8, :3].copy(), _STIRLING[:4].copy()
 _MILLS_PER_UNIT = 8.0
 _MILLS_END = 8.5
-_MILLS = _mills_series(int(_MILLS_END * _MILLS_PER_UNIT) + 1, 13, _MILLS_PER_UNIT)
+_MILLS = _mills_series(int(_MILLS_END * _MILLS_PER_UNIT) + 1, 14, _MILLS_PER_UNIT)
 
 
 @_compiled
@@ -144,14 +147,8 @@ def _deviance_near(servers, load):
 @_compiled
 def _deviance(servers, load):
     """a − s + s ln(s/a) as a sum of two doubles: minus the exponent of the Poisson probability."""
-    shift = 0
-    near = load
-    while near < 0.7 * servers:
-        near *= 2.0
-        shift += 1
-    while near > 1.4 * servers:
-        near *= 0.5
-        shift -= 1
+    shift = math.floor(math.log2(servers) - math.log2(load) + 0.5)
+    near = math.ldexp(load, shift)
     high, low = _deviance_near(servers, near)
     if shift != 0:
         multiple, multiple_low = _two_product(servers, float(shift))
@@ -174,22 +171,31 @@ def _stirling_log(servers):
 
 @_compiled
 def _polynomial(coefficients, x):
-    total = 0.0
-    for k in range(coefficients.size - 1, -1, -1):
-        total = total * x + coefficients[k]
-    return total
+    """Σ_k coefficients[k] xᵏ, of even length: even and odd powers apart, which is quicker."""
+    square = x * x
+    even = 0.0
+    odd = 0.0
+    for k in range(coefficients.size // 2 - 1, -1, -1):
+        even = even * square + coefficients[2 * k]
+        odd = odd * square + coefficients[2 * k + 1]
+    return even + x * odd
 
 
 @_compiled
 def _double_series(coefficients, x, y):
-    """Σ_n yⁿ Σ_k coefficients[n, k] xᵏ."""
-    total = 0.0
-    for n in range(coefficients.shape[0] - 1, -1, -1):
-        row = 0.0
+    """Σ_n yⁿ Σ_k coefficients[n, k] xᵏ, of an even number of rows."""
+    square = y * y
+    even = 0.0
+    odd = 0.0
+    for n in range(coefficients.shape[0] // 2 - 1, -1, -1):
+        even_row = 0.0
+        odd_row = 0.0
         for k in range(coefficients.shape[1] - 1, -1, -1):
-            row = row * x + coefficients[n, k]
-        total = total * y + row
-    return total
+            even_row = even_row * x + coefficients[2 * n, k]
+            odd_row = odd_row * x + coefficients[2 * n + 1, k]
+        even = even * square + even_row
+        odd = odd * square + odd_row
+    return even + y * odd
 
 
 @_compiled
@@ -198,9 +204,7 @@ def _deviance_double(servers, load):
     difference = load - servers
     ratio = difference / (load + servers)
     square = ratio * ratio
-    tail = 0.0
-    for j in range(9 if square < 0.0036 else 17, 0, -1):
-        tail = tail * square + 1.0 / (2 * j + 1)
+    tail = _polynomial(_ATANH_MOST if square < 0.0036 else _ATANH, square)
     return ratio * (difference - 2.0 * servers * square * tail)
 
 
@@ -223,6 +227,9 @@ def _uniform_parts(size, deviance, above):
     elif size > 1e3 and abs(eta) < 0.2:
         temme = _double_series(_TEMME_MANY, inverse, eta)
         stirling = _polynomial(_STIRLING_MANY, inverse)
+    elif size > 80.0:
+        temme = _double_series(_TEMME_SOME, inverse, eta)
+        stirling = _polynomial(_STIRLING_SOME, inverse)
     else:
         temme = _double_series(_TEMME, inverse, eta)
         stirling = _polynomial(_STIRLING, inverse)
@@ -241,7 +248,7 @@ def _inverse_uniform(servers, load):
     """
     deviance = _deviance_double(servers, load)
     low = 0.0
-    if deviance > _LARGE_DEVIANCE:
+    if deviance > _LARGE_DEVIANCE and load < servers:
         deviance, low = _deviance_near(servers, load)
     mills, temme, stirling = _uniform_parts(servers, deviance, load > servers)
     if load < servers:
@@ -306,11 +313,16 @@ def _inverse_recursion(servers, load):
 
 
 @_compiled
+def _rough_deviance(servers, load):
+    return load - servers + servers * math.log(servers / load)
+
+
+@_compiled
 def _inverse_light(servers, load):
     """1/B = Γ(s + 1) e^a a^(−s) − Σ a^m/((s + 1) … (s + m)), for s ≥ 20 and a well below s."""
-    high, low = _deviance(servers, load)
-    if high > 720.0:
+    if _rough_deviance(servers, load) > 760.0:
         return math.inf
+    high, low = _deviance(servers, load)
     peak = (
         math.exp(_stirling_log(servers))
         * math.sqrt(2.0 * math.pi * servers)
@@ -329,14 +341,16 @@ def inverse_erlang_b(servers, load):
         return 1.0
     if load == 0.0:
         return math.inf
-    if servers < _FEW_SERVERS:
-        return _inverse_recursion(servers, load)
     excess = load - servers
-    if excess > 0.0 and (excess > _UNIFORM_RANGE * servers or excess * excess > 16.0 * load):
-        return _inverse_fraction(servers, load)
-    if excess < -_UNIFORM_RANGE * servers:
-        return _inverse_light(servers, load)
-    return _inverse_uniform(servers, load)
+    if servers < _FEW_SERVERS:
+        inverse = _inverse_recursion(servers, load)
+    elif excess > _UNIFORM_RANGE * servers or (excess > 0.0 and excess * excess > 36.0 * load):
+        inverse = _inverse_fraction(servers, load)
+    elif excess < -_UNIFORM_RANGE * servers:
+        inverse = _inverse_light(servers, load)
+    else:
+        inverse = _inverse_uniform(servers, load)
+    return max(1.0, inverse)
 
 
 @_compiled
@@ -357,6 +371,8 @@ def erlang_b(servers, load):
     inverse = inverse_erlang_b(servers, load)
     if inverse <= 1e300 or load == 0.0:
         return 1.0 / inverse
+    if servers >= _FEW_SERVERS and _rough_deviance(servers, load) > 760.0:
+        return 0.0
     return math.exp(log_erlang_b(servers, load))
 
 
@@ -368,7 +384,7 @@ def erlang_c(servers, load):
     inverse = inverse_erlang_b(servers, load)
     if inverse <= 1e300 or load == 0.0:
         return servers / (load + (servers - load) * inverse)
-    return math.exp(log_erlang_b(servers, load)) * (servers / (servers - load))
+    return erlang_b(servers, load) * (servers / (servers - load))
 
 
 @_compiled
@@ -569,7 +585,7 @@ def _inverse_two_doubles(servers, load):
 
     Started 13√a below the smaller of both, it forgets the error of its first value.
     """
-    first = max(0.0, math.floor(min(servers, load) - 13.0 * math.sqrt(load) - 100.0))
+    first = max(0.0, np.floor(min(servers, load) - 13.0 * math.sqrt(load) - 100.0))
     high = inverse_erlang_b(first, load)
     low = 0.0
     index = first
@@ -613,9 +629,9 @@ def _meets_target(servers, load, target, rate):
 def _integer_servers(load, target, rate):
     """Return the smallest integer number of servers with P ≤ target."""
     root = _real_servers(load, target, rate)
-    nearest = math.floor(root + 0.5)
+    nearest = np.floor(root + 0.5)
     if not abs(root - nearest) < 0.1:
-        return math.ceil(root)
+        return np.ceil(root)
     return nearest if _meets_target(nearest, load, target, rate) else nearest + 1.0
 
 

@@ -93,7 +93,8 @@ def erlang_b(servers, offered_load):
     --------
     >>> erlang_b(2, 1.0)
     0.2
-    >>> erlang_b([100, 100.5, 1e6], [90.0, 90.0, 1e6]).round(12)
+    >>> erlang_b([100, 100.5, 1e6], [90.0, 90.0, 1e6]).round(8)
+    array([0.02695738, 0.02516724, 0.00079746])
     """
     return _evaluate("erlang_b", {"servers": servers, "offered_load": offered_load})
 
