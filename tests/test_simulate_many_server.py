@@ -344,8 +344,13 @@ def test_customers_keep_their_times_under_another_policy():
 def test_standard_errors_cover():
     """Squared errors in standard errors average to the mean of F(1, 46), 46/44."""
     exact = markovian_measures(3, 1 / 0.3, 1.0, 1 / 0.7)
-    runs = [run(seed=seed, customers=30_000, utilization_cost=cost) for seed in range(300)]
-    for name in MEASURES:
+    exact["cost_per_server"] = (
+        exact["utilization_cost"]
+        + (0.8 * exact["abandonment_rate"] + 0.1 * exact["queue_length"]) / 3
+    )
+    costs = {"abandonment_cost": 0.8, "utilization_cost": cost, "holding_cost": 0.1}
+    runs = [run(seed=seed, customers=30_000, **costs) for seed in range(300)]
+    for name in (*MEASURES, "cost_per_server"):
         if exact[name] == 0.0:
             continue
         estimates = [getattr(each, name) for each in runs]
@@ -499,6 +504,8 @@ def test_stability_is_required_only_without_abandonment():
         ({"service": stats.expon(scale=0.0)}, "must have parameters that the law allows"),
         ({"service": always(0.0)}, "service = .*: must have a mean > 0, but its mean is 0"),
         ({"service": stats.expon(scale=[1.0, 2.0])}, "must be one law, not an array"),
+        ({"abandonment_cost": -1.0}, r"abandonment_cost = -1\.0"),
+        ({"holding_cost": np.inf}, "holding_cost = inf"),
         ({"utilization_cost": 3.0}, r"utilization_cost = 3\.0: must be a function"),
         ({"utilization_cost": lambda b: np.inf if b == 1 else b}, r"utilization_cost\(1\.0\)"),
         ({"wait_edges": [0.0]}, "wait_edges = .*: must be at least two increasing"),

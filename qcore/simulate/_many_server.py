@@ -114,6 +114,9 @@ class QueueEstimates:
         Abandonments, rejections and customers served per unit of time.
     utilization_cost : Estimate or None
         Time average of the given cost of the fraction of busy servers.
+    cost_per_server : Estimate
+        Cost per server and unit of time: the utilisation cost, and what abandonments, rejections
+        and waiting customers cost. Its standard error allows for their dependence.
     busy_distribution : ndarray, shape (servers + 1,)
         Fraction of time during which exactly k servers are busy.
     census : Census
@@ -137,6 +140,7 @@ class QueueEstimates:
     rejection_rate: Estimate
     throughput: Estimate
     utilization_cost: Estimate | None
+    cost_per_server: Estimate
     busy_distribution: np.ndarray
     census: Census
     waits: Histogram | None
@@ -155,7 +159,9 @@ def many_server_queue(
     seed,
     warmup=None,
     *,
+    abandonment_cost=0.0,
     utilization_cost=None,
+    holding_cost=0.0,
     wait_edges=None,
     age_edges=None,
 ):
@@ -168,7 +174,12 @@ def many_server_queue(
         \text{served iff } V_n \le R_n, \qquad
         F \leftarrow A_n + V_n + S_n + \tau,
 
-    where :math:`\tau` is the time that a server rests after a service.
+    where :math:`\tau` is the time that a server rests after a service. With the number :math:`B` of
+    busy servers, :math:`Q` of waiting customers and :math:`R(T)` of those lost by time :math:`T`,
+    by abandonment or rejection, the long-run cost per server is
+
+    .. math:: \lim_{T \to \infty} \frac1T \left(a \frac{R(T)}{N}
+        + \int_0^T g_U\!\left(\frac{B(t)}{N}\right) + h \frac{Q(t)}{N} \, dt \right).
 
     Parameters
     ----------
@@ -188,8 +199,11 @@ def many_server_queue(
     warmup : int, optional
         Number of arrivals to an empty system that come before and are left out of the averages;
         a tenth of ``customers`` if not given.
+    abandonment_cost, holding_cost : float, optional
+        Cost a of each abandonment or rejection, and h of a waiting customer per unit of time.
     utilization_cost : callable, optional
-        Cost per unit of time as a function of the fraction of busy servers in [0, 1].
+        Cost :math:`g_U` per server and unit of time, as a function of the fraction of busy
+        servers in [0, 1].
     wait_edges, age_edges : array_like, optional
         Increasing edges >= 0 of the bins of the histograms of waits, potential waits and ages in
         the queue, and of the ages in service.
@@ -249,6 +263,8 @@ def many_server_queue(
     customers = _checks.count("customers", customers, at_least=BATCHES)
     seed = _checks.count("seed", seed)
     warmup = customers // 10 if warmup is None else _checks.count("warmup", warmup)
+    abandonment_cost = _checks.scalar("abandonment_cost", abandonment_cost, at_least=0.0)
+    holding_cost = _checks.scalar("holding_cost", holding_cost, at_least=0.0)
     if not isinstance(policy, NonIdling | Thinned | ServerIdle):
         raise ValueError(f"policy = {policy!r}: must be NonIdling(), Thinned(…) or ServerIdle(…)")
     arrival_law = Law("interarrival", interarrival, finite_mean=True)
@@ -272,7 +288,7 @@ def many_server_queue(
         age_edges=_edges("age_edges", age_edges),
     )
     run.simulate(warmup, customers)
-    return run.estimates(with_cost=utilization_cost is not None)
+    return run.estimates(abandonment_cost, holding_cost, utilization_cost is not None)
 
 
 def _check_stability(servers, mean_interarrival, mean_service, admission, rest):
@@ -410,7 +426,7 @@ class _Run:
             in_service=in_service,
         )
 
-    def estimates(self, with_cost):
+    def estimates(self, abandonment_cost, holding_cost, with_utilization_cost):
         batches = self.sums[1:].T
         arrivals = batches[kernel.ARRIVALS]
         rejected = batches[kernel.REJECTED]
@@ -419,6 +435,8 @@ class _Run:
         admitted = served + abandoned
         duration = batches[kernel.DURATION]
         counted = batches[kernel.COUNTED_TIME]
+        lost_and_held = abandonment_cost * (rejected + abandoned)
+        lost_and_held = lost_and_held + holding_cost * batches[kernel.QUEUE]
         waits, potential_waits, service_ages, queue_ages = self.histograms
         snapshots = batches[kernel.SNAPSHOTS]
         return QueueEstimates(
@@ -432,7 +450,12 @@ class _Run:
             abandonment_rate=_ratio(abandoned, duration),
             rejection_rate=_ratio(rejected, duration),
             throughput=_ratio(served, duration),
-            utilization_cost=_ratio(batches[kernel.COST], counted) if with_cost else None,
+            utilization_cost=(
+                _ratio(batches[kernel.COST], counted) if with_utilization_cost else None
+            ),
+            cost_per_server=_sum_of_ratios(
+                (lost_and_held, duration * self.servers), (batches[kernel.COST], counted)
+            ),
             busy_distribution=self.total_idle_time[::-1] / self.total_idle_time.sum(),
             census=self.census(),
             waits=_histogram(self.wait_edges, waits, admitted),
@@ -455,16 +478,21 @@ def _histogram(edges, counts, of):
 
 
 def _ratio(numerator, denominator):
-    """Return the ratio of two sums over batches, with overlapping batch means of its residual."""
-    total = denominator.sum()
-    if not total > 0:
-        raise ValueError("customers: too few, nothing happened that could be averaged over")
-    ratio = numerator.sum() / total
-    residual = np.concatenate([[0.0], np.cumsum(numerator - ratio * denominator)])
-    windows = residual[WINDOW:] - residual[:-WINDOW]
-    batches = len(numerator)
-    # Meketon and Schmeiser's estimate of batches * Var(mean), from window sums.
-    variance = (
-        (windows @ windows) * batches / WINDOW / ((batches - WINDOW + 1) * (batches - WINDOW))
-    )
-    return Estimate(float(ratio), float(np.sqrt(variance * batches) / total))
+    return _sum_of_ratios((numerator, denominator))
+
+
+def _sum_of_ratios(*ratios):
+    """Return a sum of ratios of sums over batches, with overlapping batch means of its residual."""
+    value, residual = 0.0, np.zeros(BATCHES)
+    for numerator, denominator in ratios:
+        total = denominator.sum()
+        if not total > 0:
+            raise ValueError("customers: too few, nothing happened that could be averaged over")
+        ratio = numerator.sum() / total
+        value += ratio
+        residual += (numerator - ratio * denominator) / total
+    cumulated = np.concatenate([[0.0], np.cumsum(residual)])
+    windows = cumulated[WINDOW:] - cumulated[:-WINDOW]
+    # Meketon and Schmeiser: the variance of a window sum scales with its length.
+    variance = (windows @ windows) / ((BATCHES - WINDOW + 1) * (1 - WINDOW / BATCHES))
+    return Estimate(float(value), float(np.sqrt(variance * BATCHES / WINDOW)))
