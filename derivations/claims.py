@@ -379,7 +379,7 @@ def slope(sizes, errors, expected, within=0.03, name=None):
     """Evidence that ``errors`` fall like a power of ``sizes``: the slope of a log–log fit."""
     if len(sizes) < 3:
         raise ValueError(f"{len(sizes)} sizes: a slope needs at least three")
-    what = f"{name}: " if name else ""
+    what, expected = f"{name}: " if name else "", float(expected)
 
     def run():
         logs = [
