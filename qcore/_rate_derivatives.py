@@ -14,7 +14,7 @@ _STEP_DIGITS = 5
 def rate_jets(profile, x, scales, n):
     """Return the Taylor coefficients a⁽ᵏ⁾(x)/k!, k = 0 … n, of a at each x, one row for each k.
 
-    They come from ``profile.a_derivatives(x, n)`` where there is such a method, otherwise from
+    They come from ``profile.a_derivatives(x, n)`` where the profile has it, otherwise from
     differences of the given a or f at high precision, for which it must accept mpmath numbers.
     ``scales`` gives for each x a length over which a is smooth.
     """
@@ -28,7 +28,7 @@ def rate_jets(profile, x, scales, n):
         return rows / factorials[:, None]
     advice = (
         f"profile = {profile!r}: the expansion under local control needs derivatives of a; give "
-        "the profile a method a_derivatives(x, n), or a function that accepts mpmath numbers"
+        "the profile a_derivatives(x, n), or a function that accepts mpmath numbers"
     )
     if hasattr(profile, "_given_a"):
         function, rates = profile._given_a, _taylor

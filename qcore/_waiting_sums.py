@@ -84,6 +84,11 @@ def waiting_sum(profile, gamma, order, control, fraction):
             return _finite_buffer(Decimal(profile.size), gamma, order, fraction)
         case admission.Abandonment():
             return _abandonment(Decimal(profile.abandonment_rate), gamma, order, control)
+    if profile.support < math.inf:
+        raise ValueError(
+            f"profile = {profile!r}: f vanishes beyond {profile.support!r}, but the expansion is "
+            "for profiles that are smooth for all x > 0, and for FiniteBuffer"
+        )
     if control == "global":
         return _smooth_global(profile, gamma, order)
     return _smooth_local(profile, gamma, order)

@@ -556,7 +556,36 @@ def test_a_kink_is_refused():
 
 
 def test_derivatives_by_a_method_must_have_the_right_shape():
-    profile = Kinked()
-    profile.a_derivatives = lambda x, n: np.zeros(len(x))
+    profile = from_local(lambda x: x, a_derivatives=lambda x, n: np.zeros(len(x)))
     with pytest.raises(ValueError, match="must give 3 rows"):
         qed.delay_coefficients(0.5, profile, 2)
+
+
+def test_a_profile_that_ends_is_refused():
+    profile = from_global(lambda x: mpmath.mpf(1) - x * x / 2, support=1.0)
+    with pytest.raises(ValueError, match="f vanishes beyond"):
+        qed.delay_coefficients(0.5, profile, 2)
+
+
+def test_derivatives_of_the_rate_may_be_given():
+    """a(x) = √(1 + x²) in floating point: a a′ = x, then (a²)⁽ᵏ⁾ = 0 for k > 2."""
+
+    def a_derivatives(x, n):
+        series = [np.sqrt(1 + x * x), x / np.sqrt(1 + x * x)]
+        for k in range(2, n + 1):
+            known = sum(series[j] * series[k - j] for j in range(1, k))
+            series.append(((k == 2) - known) / (2 * series[0]))
+        return np.array([math.factorial(k) * c for k, c in enumerate(series[: n + 1])])
+
+    def at_zero(n):
+        return a_derivatives(np.zeros(1), n)[:, 0]
+
+    given_derivatives = from_local(
+        lambda x: np.hypot(1, x), at_zero, a_derivatives=a_derivatives, gamma_min=-math.inf
+    )
+    by_differences = from_local(lambda x: mpmath.hypot(1, x), gamma_min=-math.inf)
+    np.testing.assert_allclose(
+        qed.delay_coefficients(0.5, given_derivatives, 5),
+        qed.delay_coefficients(0.5, by_differences, 5),
+        rtol=1e-12,
+    )

@@ -24,6 +24,7 @@ def from_global(
     laplace=None,
     *,
     a=None,
+    a_derivatives=None,
     gamma_min=None,
     finite_at_gamma_min=False,
     support=math.inf,
@@ -44,6 +45,9 @@ def from_global(
         are integrated numerically, which asks for an f that is smooth for x > 0.
     a : callable, optional
         a(x) = −f′(x)/f(x). Without it f must accept complex or mpmath numbers where a is needed.
+    a_derivatives : callable, optional
+        ``a_derivatives(x, n)`` gives a(x), a′(x), …, a⁽ⁿ⁾(x) for an array x, as n + 1 rows. Used by
+        the expansions of `qcore.qed` under local control; without it f must accept mpmath numbers.
     gamma_min : float, optional
         −lim a(x). Without it f must accept mpmath numbers, and a must settle within x < 2^1000.
     finite_at_gamma_min : bool, optional
@@ -67,12 +71,21 @@ def from_global(
     >>> profile.gamma_min
     -inf
     """
-    return _FromGlobal(
+    profile = _FromGlobal(
         f, derivatives_at_zero, laplace, a, gamma_min, bool(finite_at_gamma_min), support
     )
+    return _with_a_derivatives(profile, a_derivatives)
 
 
-def from_local(a, derivatives_at_zero=None, laplace=None, *, integral=None, gamma_min=None):
+def from_local(
+    a,
+    derivatives_at_zero=None,
+    laplace=None,
+    *,
+    integral=None,
+    a_derivatives=None,
+    gamma_min=None,
+):
     r"""Build a profile from its rate of decay a, for local control by default.
 
     .. math:: p_s(k) = \frac{1}{1 + a\bigl((k + 1)/\sqrt{s}\bigr)/\sqrt{s}}
@@ -88,6 +101,9 @@ def from_local(a, derivatives_at_zero=None, laplace=None, *, integral=None, gamm
         ``laplace(gamma, derivative)``, the transform of f = exp(−∫a) and its derivatives.
     integral : callable, optional
         The integral of a from 0 to x; without it a is integrated numerically.
+    a_derivatives : callable, optional
+        ``a_derivatives(x, n)`` gives a(x), a′(x), …, a⁽ⁿ⁾(x) for an array x, as n + 1 rows. Used by
+        the expansions of `qcore.qed` under local control; without it a must accept mpmath numbers.
     gamma_min : float, optional
         −lim a(x). Without it a must settle within x < 2^1000.
 
@@ -104,7 +120,16 @@ def from_local(a, derivatives_at_zero=None, laplace=None, *, integral=None, gamm
     >>> round(profile.f(1.5), 12), round(profile.laplace(0.0), 12)
     (0.105399224562, 0.886226925453)
     """
-    return _FromLocal(a, derivatives_at_zero, laplace, integral, gamma_min)
+    profile = _FromLocal(a, derivatives_at_zero, laplace, integral, gamma_min)
+    return _with_a_derivatives(profile, a_derivatives)
+
+
+def _with_a_derivatives(profile, a_derivatives):
+    if a_derivatives is not None:
+        if not callable(a_derivatives):
+            raise ValueError(f"a_derivatives = {a_derivatives!r}: must be a function of x and n")
+        profile.a_derivatives = a_derivatives
+    return profile
 
 
 class _Custom(ScalingProfile):
