@@ -131,8 +131,8 @@ def look_at(browser, address, page_name, screenshots):
     for index in range(errors.count()):
         trouble(f"mathematics: {errors.nth(index).get_attribute('title')}")
     unset = page.evaluate(
-        "() => [...document.querySelectorAll('.math')].filter(e => !e.querySelector('mjx-container'))"
-        ".map(e => e.textContent.slice(0, 60))"
+        "() => [...document.querySelectorAll('.math')]"
+        ".filter(e => !e.querySelector('mjx-container')).map(e => e.textContent.slice(0, 60))"
     )
     troubles.extend(f"{page_name}: not typeset: {text}" for text in unset)
     stem = page_name.replace("/", "_")
