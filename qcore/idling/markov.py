@@ -45,6 +45,7 @@ __all__ = [
 
 _LARGEST_CHAIN = 1_500_000
 _TAIL = 1e-17
+_MOST_IMPROVEMENTS = 100
 
 
 @dataclass(frozen=True)
@@ -605,6 +606,8 @@ def optimal_policy(
     ------
     ValueError
         If an argument is out of its domain, or if the chain has more than 1.5 million states.
+    ArithmeticError
+        If rounding keeps the iteration from settling (never seen).
 
     Notes
     -----
@@ -642,14 +645,17 @@ def optimal_policy(
     chain = _Chain(queue, queue.longest_queue(max_waiting))
     target, reference = chain.first_policy()
     admitted = np.ones(chain.shape)
-    iterations = 0
-    while True:
+    for iterations in range(_MOST_IMPROVEMENTS):  # noqa: B007 (reported below)
         gain, values, reference = chain.evaluate(target, admitted, reference)
         better, admit, residual = chain.improve(values, gain, target, admitted, rejection)
         if np.array_equal(better, target) and np.array_equal(admit, admitted):
             break
         target, admitted = better, admit
-        iterations += 1
+    else:
+        raise ArithmeticError(
+            f"policy iteration has not settled after {_MOST_IMPROVEMENTS} improvements; the cost "
+            f"is {gain!r}, within {max(-float(residual.min()), 0.0):.1e} of the least"
+        )
     distribution = chain.stationary(target, admitted, reference)
     return OptimalPolicy(
         cost=gain,
