@@ -5,6 +5,7 @@ positive terms built on the inverse of the Erlang B probability, so that tails a
 the middle.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -373,28 +374,33 @@ class _NoValue(ValueError):
 def _evaluate(kernel, arguments, results=1, domains=_DOMAINS):
     """Apply a compiled kernel to scalars or, as a ufunc would be, to arrays.
 
-    Kernels return NaN outside their domain, so scalars are checked only when that happens.
+    Kernels return NaN outside their domain, so the arguments are checked only when that happens.
     """
     if all(type(value) in _SCALARS for value in arguments.values()):
         result = getattr(_kernels, kernel)(*map(float, arguments.values()))
-        if results > 1:
-            if result[0] == result[0]:
-                return result
-        elif result == result:
+        if not math.isnan(result if results == 1 else result[0]):
             return result
-    checked = [_checks.real(name, value, **domains[name]) for name, value in arguments.items()]
-    if "abandonment_rate" in arguments:
-        _refuse_tiny_rate(checked[-1])
-    arrays = np.broadcast_arrays(*checked)
-    found = np.empty((results, *arrays[0].shape))
-    getattr(_kernels, f"{kernel}_array")(
-        *(array.ravel() for array in arrays), *found.reshape(results, -1)
-    )
-    if np.isnan(found).any():
+    try:
+        arrays = [np.asarray(value, dtype=float) for value in arguments.values()]
+        found = _loop(kernel, arrays, results)
+        known = not np.isnan(found).any()
+    except (TypeError, ValueError):
+        known = False
+    if not known:
+        arrays = [_checks.real(name, value, **domains[name]) for name, value in arguments.items()]
+        if "abandonment_rate" in arguments:
+            _refuse_tiny_rate(arrays[-1])
+        np.broadcast_shapes(*(array.shape for array in arrays))
         raise _NoValue
-    if results > 1:
-        return tuple(map(_checks.unwrap, found))
-    return _checks.unwrap(found[0])
+    return _checks.unwrap(found[0]) if results == 1 else tuple(map(_checks.unwrap, found))
+
+
+def _loop(kernel, arrays, results):
+    arrays = np.broadcast_arrays(*arrays)
+    found = np.empty((results, *arrays[0].shape))
+    loop = getattr(_kernels, f"{kernel}_array")
+    loop(*(array.ravel() for array in arrays), *found.reshape(results, -1))
+    return found
 
 
 def _refuse_tiny_rate(rate):
