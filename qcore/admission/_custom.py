@@ -49,7 +49,8 @@ def from_global(
         ``a_derivatives(x, n)`` gives a(x), a′(x), …, a⁽ⁿ⁾(x) for an array x, as n + 1 rows. Used by
         the expansions of `qcore.qed` under local control; without it f must accept mpmath numbers.
     gamma_min : float, optional
-        −lim a(x). Without it f must accept mpmath numbers, and a must settle within x < 2^1000.
+        −lim a(x). Without it a must be given or f accept mpmath numbers, and a must settle within
+        x < 2^1000.
     finite_at_gamma_min : bool, optional
         Whether ∫exp(−γx)f(x)dx is finite at γ = ``gamma_min`` too.
     support : float, optional
@@ -161,7 +162,7 @@ class _FromGlobal(_Custom):
         values = self._f(_GRID)
         _refuse("f", values, _GRID, values < 0, "must be non-negative")
         if abs(values[0] - 1) > _ROUNDING:
-            raise ValueError(f"f(0) = {values[0]!r}: must be 1")
+            raise ValueError(f"f(0) = {float(values[0])!r}: must be 1")
         rising = np.concatenate([[False], np.diff(values) > _ROUNDING * values[1:]])
         _refuse("f", values, _GRID, rising, "must not increase")
         self._gamma_min = None if gamma_min is None else _gamma_min(gamma_min)
@@ -206,10 +207,13 @@ class _FromGlobal(_Custom):
     def gamma_min(self):
         if self._gamma_min is None:
             self._gamma_min = 0.0 - _limit(
-                lambda x: _log_slope(self._given_f, x),
+                self._a_at if self._rate else lambda x: _log_slope(self._given_f, x),
                 "gamma_min: cannot be found from f; pass gamma_min = −lim a(x) to from_global",
             )
         return self._gamma_min
+
+    def _a_at(self, x):
+        return float(self._rate(np.array(x)))
 
     def resolve_control(self, control=None):
         control = super().resolve_control(control)

@@ -116,7 +116,11 @@ def delay_probability(servers, traffic_intensity, profile, control=None):
     (places n ≤ size·√s, equality within rounding counting as such). Other profiles are summed
     term by term where terms are few, and by blocks of doubling length else, each by a rule that is
     exact for polynomials of degree 31 and is checked against its two halves; the time grows like
-    log s for smooth profiles, and the number of servers is not limited.
+    log s for smooth profiles, and the number of servers is not limited. Kinks and jumps of a
+    profile are found by halving.
+
+    Measured against sums at 50 digits: relative error below 1e-15 for s = 1 … 10⁸ and
+    ρ = 1e-6 … 10, for all profiles and both controls, wherever D_s ≥ 1e-290.
 
     References
     ----------
@@ -169,6 +173,9 @@ def rejection_probability(servers, traffic_intensity, profile, control=None):
     first form for ρ ≥ 1, so nothing cancels. The one exception is a profile `from_global` without
     its ``a``, for which 1 − p_s(n) would be a difference of values of f: there the first form is
     used, and the relative error is that of f over the numerator.
+
+    Measured against sums at 50 digits: relative error below 1e-15 on the domain given for
+    `delay_probability`.
 
     References
     ----------
@@ -258,7 +265,8 @@ def queue_distribution(servers, traffic_intensity, profile, control=None):
     Notes
     -----
     Logarithms of ratios of neighbouring probabilities are added with compensation; neither
-    Erlang's formula nor F_s is used.
+    Erlang's formula nor F_s is used. The delay probability of the law agrees with
+    `delay_probability` to a relative 1e-11 up to 10⁸ servers, where it is above 1e-17.
 
     References
     ----------

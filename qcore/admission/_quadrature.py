@@ -7,6 +7,8 @@ Legendre on halved intervals does. Everything is kept in logarithms, so that nei
 nor the integral can overflow.
 """
 
+import math
+
 import numpy as np
 from numpy.polynomial.legendre import leggauss
 
@@ -14,6 +16,7 @@ from numpy.polynomial.legendre import leggauss
 _NEGLIGIBLE = 44.0
 _WIDEST = 230.0  # |t|: x from 1e-100 to 1e100
 _HALVINGS = 6
+_MOST_INTERVALS = 20_000
 _GAUSS_NODES = leggauss(16)
 
 
@@ -21,11 +24,12 @@ class QuadratureError(ValueError):
     """The error estimate of a quadrature is not small."""
 
 
-def log_integral(log_integrand, tolerance=1e-13):
-    """Return the logarithm of the integral over (0, ∞) of ``exp(log_integrand(x))``.
+def log_integral(log_integrand, upper=math.inf, tolerance=1e-13):
+    """Return the logarithm of the integral over (0, upper) of ``exp(log_integrand(x))``.
 
     ``log_integrand`` takes an array of increasing x > 0. The error estimate, the change in the
-    last halving of the step, must be below ``tolerance`` relative to the integral.
+    last halving of the step, must be below ``tolerance`` relative to the integral, or of the size
+    of the rounding of the logarithm at the peak.
     """
 
     def log_g(t):
@@ -35,10 +39,13 @@ def log_integral(log_integrand, tolerance=1e-13):
         return values
 
     left, right = _range(log_g)
+    if upper < math.inf:
+        return _by_pieces(log_g, left, min(right, math.log(upper)), tolerance)
     step = min(0.25, (right - left) / 32)
     t = np.arange(left, right + step, step)
     values = log_g(t)
     peak = values.max()
+    tolerance = max(tolerance, 8 * np.finfo(float).eps * abs(peak))
     total = step * np.exp(values - peak).sum()
     for _ in range(_HALVINGS):
         midpoints = t[:-1] + step / 2 if len(t) > 1 else t
@@ -50,10 +57,25 @@ def log_integral(log_integrand, tolerance=1e-13):
         step, peak, total = step / 2, new_peak, refined
         if change <= tolerance * refined:
             return peak + np.log(refined)
-    peak = log_g(t).max()
-    ends = np.linspace(left, right, 65)
-    pieces = integrals(lambda u: np.exp(log_g(u) - peak), ends[:-1], np.diff(ends), tolerance / 100)
-    return peak + np.log(pieces.sum())
+    return _by_pieces(log_g, left, right, tolerance)
+
+
+def _by_pieces(log_g, left, right, tolerance):
+    """Integrate on two partitions, as a jump between an end and the first node goes unseen."""
+    peak = log_g(np.linspace(left, right, 257)).max()
+    tolerance = max(tolerance, 8 * np.finfo(float).eps * abs(peak))
+    first, second = (
+        integrals(
+            lambda u: np.exp(log_g(u) - peak), ends[:-1], np.diff(ends), tolerance / 100
+        ).sum()
+        for ends in (np.linspace(left, right, count) for count in (65, 48))
+    )
+    if not abs(first - second) <= 10 * tolerance * first:
+        raise QuadratureError(
+            f"the estimated relative error of the integral is {abs(first / second - 1):.1e}, "
+            f"above {tolerance:.1e}"
+        )
+    return float(peak + np.log(first))
 
 
 def _range(log_g):
@@ -80,7 +102,7 @@ def _range(log_g):
     raise QuadratureError("the integrand is too narrow a peak")
 
 
-def cumulative_integral(function, x, tolerance=1e-13):
+def cumulative_integral(function, x, tolerance=1e-15):
     """Return the integrals of ``function`` from 0 to each element of the array ``x`` >= 0."""
     ends, inverse = np.unique(np.ravel(x), return_inverse=True)
     starts = np.concatenate([[0.0], ends[:-1]])
@@ -105,6 +127,8 @@ def integrals(function, starts, widths, tolerance=1e-13):
         np.add.at(result, owner[done], (left + right)[done])
         if np.all(done):
             return result
+        if done.size > _MOST_INTERVALS:
+            break
         rest = ~done
         starts = np.concatenate([starts[rest], (starts + widths)[rest]])
         widths = np.concatenate([widths[rest], widths[rest]])

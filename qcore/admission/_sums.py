@@ -66,6 +66,7 @@ def block_rule(length):
     """Return the `_Rule` for a block of ``length`` integers, a power of two > SHORTEST."""
     gauss_points, _ = gauss_rule(length, _NODES)
     offsets = np.round(gauss_points)
+    offsets[0], offsets[-1] = 0, length - 1  # a jump just inside an end is to be seen
     # Weights exact for polynomials of degree < _NODES: in the orthonormal basis only the
     # constant has a sum, √length.
     beta = _betas(length, _NODES)
