@@ -12,11 +12,10 @@ import sys
 
 from scipy.optimize import brentq
 
-from qcore import erlang
-
 SMALLEST_BLOCKING = 1e-280
 
 _ROUNDING = 4 * sys.float_info.epsilon
+_STRIDE = 1.5
 
 
 def deferrals_in_use(max_deferrals, slots):
@@ -24,14 +23,14 @@ def deferrals_in_use(max_deferrals, slots):
     return int(min(max_deferrals, math.floor(slots * (1.0 + _ROUNDING))))
 
 
-def best_slots(servers, offered_load, max_deferrals, evaluate, guess):
+def best_slots(max_deferrals, evaluate, guess):
     """Return (slots, D, blocking probability) at the smallest blocking probability.
 
     ``evaluate(D, slots)`` gives the blocking probability and a positive multiple of its
-    derivative by log(slots). No policy with D deferrals loses less than D waiting places do,
-    which often leaves the last piece only. Otherwise it is assumed (observed, not proved) that on
-    a piece the derivative changes its sign at most once, that more deferrals are never worse at
-    the same slots, and that the smallest values of the pieces fall and then rise with D.
+    derivative by log(slots). Assumed (observed, not proved): the derivative changes its sign
+    once, more deferrals are never worse at the same slots, and the smallest values of the pieces
+    fall and then rise with D. So a root of the derivative with as many deferrals as are allowed
+    is best of all, and otherwise D is found by bisection.
     """
 
     @functools.cache
@@ -40,11 +39,8 @@ def best_slots(servers, offered_load, max_deferrals, evaluate, guess):
             return _best_on_last_piece(deferrals, evaluate, guess)
         return _best_on_piece(deferrals, evaluate)
 
-    low = high = max_deferrals
-    if max_deferrals > 1:
-        fewer = waiting_places_loss(servers, offered_load, max_deferrals - 1)
-        if fewer < piece(max_deferrals)[1]:
-            low = 1
+    high = max_deferrals
+    low = high if piece(high)[0] > high else 1
     while low < high:
         middle = (low + high) // 2
         here = piece(middle)
@@ -55,15 +51,6 @@ def best_slots(servers, offered_load, max_deferrals, evaluate, guess):
             high = middle
     slots, blocking = piece(low)
     return slots, low, blocking
-
-
-def waiting_places_loss(servers, offered_load, places):
-    """Return the fraction lost by the servers with that many waiting places, M/M/K/K+places."""
-    loss = erlang.erlang_b(servers, offered_load)
-    ratio = offered_load / servers
-    for _ in range(places):
-        loss = ratio * loss / (1.0 + ratio * loss)
-    return loss
 
 
 def _best_on_piece(deferrals, evaluate):
@@ -83,13 +70,13 @@ def _best_on_last_piece(deferrals, evaluate, guess):
     low = high = max(start, guess)
     blocking, slope = evaluate(deferrals, low)
     while slope < 0.0:
-        low, high = high, 2.0 * high
+        low, high = high, _STRIDE * high
         slope = evaluate(deferrals, high)[1]
     if low == high:
         while slope >= 0.0:
             if low == start:
                 return start, blocking
-            low, high = max(start, 0.5 * low), low
+            low, high = max(start, low / _STRIDE), low
             blocking, slope = evaluate(deferrals, low)
     return _root(deferrals, low, high, evaluate)
 
@@ -100,7 +87,7 @@ def _root(deferrals, low, high, evaluate):
             lambda log_slots: evaluate(deferrals, math.exp(log_slots))[1],
             math.log(low),
             math.log(high),
-            xtol=1e-13,
+            xtol=1e-12,
             rtol=1e-14,
         )
     )

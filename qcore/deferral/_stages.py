@@ -15,12 +15,17 @@ from numba import njit
 _MOST_TERMS = 50_000_000
 
 
+def terms_needed(mean):
+    """Return the number of Poisson terms beyond which the tail is below 1e-19."""
+    return int(mean + 9.5 * math.sqrt(mean)) + 30
+
+
 def poisson_terms(mean, step):
-    """Return P(N = n) and P(N > n), n = 0, 1, …, for a Poisson law up to a tail below 1e-30.
+    """Return P(N = n) and P(N > n), n = 0, 1, …, for a Poisson law up to a tail below 1e-19.
 
     With ``step`` non-zero their derivatives by log(mean), times ``step``, are imaginary parts.
     """
-    size = int(mean + 12.0 * math.sqrt(mean)) + 60
+    size = terms_needed(mean)
     if size > _MOST_TERMS:
         raise ValueError(
             f"(arrival_rate + servers * service_rate) * spacing = {mean!r}: must be at most "

@@ -261,9 +261,9 @@ def optimal_spacing(servers, max_deferrals, arrival_rate, service_rate, max_defe
     The blocking probability jumps where :math:`\hat T/x` is an integer. Between two jumps the
     best spacing is the right end, :math:`\hat T/D` exactly, or the root of the exact derivative
     by :math:`\ln x`, carried through the whole computation as the imaginary part of complex
-    numbers. Fewer deferrals are ruled out where as many waiting places would lose more; if that
-    leaves a choice of :math:`D`, it is found by bisection, on the ground that the smallest
-    values of the pieces fall and then rise with :math:`D`: observed, not proved.
+    numbers. Taken for granted, as no exception was met in random systems, but not proved:
+    between two jumps the derivative changes its sign at most once, more deferrals never hurt at
+    the same spacing, and the smallest values between jumps fall and then rise with :math:`D`.
     Measured against 50-digit arithmetic at small sizes: relative error of the spacing below 1e-11.
 
     References
@@ -297,11 +297,7 @@ def optimal_spacing(servers, max_deferrals, arrival_rate, service_rate, max_defe
         servers, max_deferrals, arrival_rate, service_rate, max_deferral_time
     )
     slots, deferrals, blocking = _optimum.best_slots(
-        servers,
-        arrival_rate / service_rate,
-        max_deferrals,
-        evaluate,
-        guess=near.rearrival_rate * max_deferral_time,
+        max_deferrals, evaluate, guess=near.rearrival_rate * max_deferral_time
     )
     return Optimum(max_deferral_time / slots, deferrals, blocking)
 
@@ -369,8 +365,7 @@ def _first_of_window(servers, max_deferrals, service_ratio, spacing):
 
 def _visits(servers, max_deferrals, service_ratio, spacing, first, step):
     """Return the stage starts at (d, k), d = 1 … D, and the ends of phases at k, to one scale."""
-    arrivals = spacing + 12.0 * math.sqrt(spacing) + 30.0
-    counts = 1 if max_deferrals == 1 else int(min(max_deferrals, arrivals))
+    counts = 1 if max_deferrals == 1 else min(max_deferrals, _stages.terms_needed(spacing))
     returned = _return_matrices(servers, service_ratio, spacing, first, step, counts)
     at_least = np.cumsum(returned[::-1], axis=0)[::-1]
     width = servers - first + 1
@@ -449,7 +444,6 @@ def _halvings(mean, width, counts):
     sums = counts * width**2 * 0.5
 
     def cost(halvings):
-        events = mean * 2.0**-halvings
-        return halvings * product + sums * (events + 12.0 * math.sqrt(events) + 60.0)
+        return halvings * product + sums * _stages.terms_needed(mean * 2.0**-halvings)
 
     return min(range(64), key=cost)

@@ -280,9 +280,9 @@ def optimal_rearrival_rate(servers, max_deferrals, arrival_rate, service_rate, m
         \qquad B_k = \text{Erlang B with } k \text{ servers},
 
     a sum of positive terms, so that the root stays sharp where deferring changes little.
-    Fewer deferrals are ruled out where as many waiting places would lose more; if that leaves
-    a choice of :math:`D`, it is found by bisection, on the ground that the smallest values of the
-    pieces fall and then rise with :math:`D`: observed in all of 26,930 random systems, not proved.
+    Taken for granted, as no exception was met in 27,000 random systems, but not proved: between
+    two jumps the derivative changes its sign at most once, more deferrals never hurt at the same
+    rate, and the smallest values between jumps fall and then rise with :math:`D`.
     Measured against 50-digit arithmetic at small sizes: relative error of the rate below 1e-12.
 
     References
@@ -318,9 +318,7 @@ def optimal_rearrival_rate(servers, max_deferrals, arrival_rate, service_rate, m
             )
         return lost.real, lost.imag if lost.real < gained.real else -gained.imag
 
-    slots, deferrals, blocking = _optimum.best_slots(
-        servers, arrival_rate / service_rate, max_deferrals, evaluate, guess=1.0
-    )
+    slots, deferrals, blocking = _optimum.best_slots(max_deferrals, evaluate, guess=1.0)
     return Optimum(slots / max_deferral_time, deferrals, blocking)
 
 
