@@ -2,7 +2,7 @@
 
 import importlib
 
-_SUBMODULES = ("asymptotics", "dsrt", "esrt", "single_server")
+_SUBMODULES = ("asymptotics", "dsrt", "esrt", "single_deferral", "single_server")
 
 __all__ = list(_SUBMODULES)
 
