@@ -16,7 +16,7 @@ from scipy.special import erfcx, ndtr
 from qcore import _checks
 from qcore.admission import ScalingProfile
 from qcore.admission._profiles import half_gaussian_moments, log_mills
-from qcore.admission._quadrature import integrals
+from qcore.admission._quadrature import integrals, log_integral
 from qcore.errors import UnstableSystem
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
 
 # Beyond this γ the ratio Φ(γ)/φ(γ) is near overflow, and logarithms take over.
 _LARGE_GAMMA = 30.0
+_MUCH_CANCELS = 1e-2
 
 
 def delay_probability(gamma, profile):
@@ -500,5 +501,21 @@ def _variance(gamma, profile):
     else:
         variance_below = second_below - first_below**2
     variance_above = second_above - first_above**2
+    if variance_above < _MUCH_CANCELS * second_above:
+        variance_above = _central_moment(gamma, profile, first_above)
     between = weight_below * weight_above * (first_above + first_below) ** 2
     return weight_below * variance_below + weight_above * variance_above + between
+
+
+def _central_moment(gamma, profile, centre):
+    """E((X − centre)² | X ≥ 0) by quadrature."""
+
+    def log_density(x):
+        return profile.log_f(x) - gamma * x
+
+    def log_integrand(x):
+        with np.errstate(divide="ignore"):
+            return 2 * np.log(np.abs(x - centre)) + log_density(x)
+
+    upper = profile.support
+    return math.exp(log_integral(log_integrand, upper) - log_integral(log_density, upper))

@@ -124,6 +124,8 @@ def test_far_from_critical_load():
         assert stationary_cdf(-gamma - 5, gamma, profile) == pytest.approx(
             float(mp.ncdf(-5)), rel=1e-9
         )
+    # Close to its reflection FiniteBuffer leaves an exponential law.
+    assert variance(-1e3, FiniteBuffer(2.0)) == pytest.approx(1e-6, rel=1e-9)
     assert delay_probability(300.0, OpenAdmission()) == 0.0
     assert delay_probability(-1e4, FiniteBuffer(2.0)) == 1.0
 

@@ -14,7 +14,7 @@ from numpy.polynomial.legendre import leggauss
 
 # exp(-44) = 8e-20: what lies below the peak by that factor is not seen in double precision.
 _NEGLIGIBLE = 44.0
-_WIDEST = 230.0  # |t|: x from 1e-100 to 1e100
+_RANGES = 40.0, 230.0  # |t|, tried in this order: x from 1e-100 to 1e100 at most
 _HALVINGS = 6
 _MOST_INTERVALS = 20_000
 _GAUSS_NODES = leggauss(16)
@@ -80,20 +80,22 @@ def _by_pieces(log_g, left, right, tolerance):
 
 def _range(log_g):
     """Return (left, right) outside which exp(log_g) is negligible."""
-    t = np.arange(-_WIDEST, _WIDEST + 0.5)
-    values = log_g(t)
-    # A peak narrower than the scan is found by zooming in on its largest value.
-    for _ in range(40):
-        top = int(np.argmax(values))
-        peak = values[top]
-        inside = np.flatnonzero(values > peak - _NEGLIGIBLE)
-        if not np.isfinite(peak):
+    for widest in _RANGES:
+        t = np.arange(-widest, widest + 0.5)
+        values = log_g(t)
+        peak = values.max()
+        if peak == -np.inf:
             raise QuadratureError("the integrand vanishes everywhere")
+        if max(values[0], values[-1]) < peak - _NEGLIGIBLE:
+            return _narrowed(log_g, t, values)
+    raise QuadratureError("the integrand decays too slowly")
+
+
+def _narrowed(log_g, t, values):
+    """Zoom in on the largest value until what matters spans 32 points."""
+    for _ in range(40):
+        inside = np.flatnonzero(values > values.max() - _NEGLIGIBLE)
         first, last = inside[0], inside[-1]
-        if first == 0 and t[0] <= -_WIDEST:
-            raise QuadratureError("the integrand is not integrable at 0")
-        if last == len(t) - 1 and t[-1] >= _WIDEST:
-            raise QuadratureError("the integrand decays too slowly")
         left, right = t[max(first - 1, 0)], t[min(last + 1, len(t) - 1)]
         if last - first >= 32:
             return left, right
