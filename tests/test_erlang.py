@@ -126,6 +126,18 @@ def test_erlang_b_is_exact_in_every_region():
     assert worst[0] < 1e-14, worst
 
 
+def test_small_blocking_probabilities_keep_their_digits():
+    rng = np.random.default_rng(12)
+    checked = 0
+    while checked < 150:
+        servers = float(10 ** rng.uniform(2, 9))
+        load = servers * rng.uniform(0.5, 0.75) if checked % 2 else near_load(rng, servers, 36)
+        if load > 0 and SMALLEST <= erlang.erlang_b(servers, load) < 1e-100:
+            checked += 1
+            reference = 1 / inverse_in_balls(servers, load)
+            assert relative_error(erlang.erlang_b(servers, load), reference) < 1.5e-15
+
+
 @pytest.mark.parametrize(
     ("servers", "load"),
     [
