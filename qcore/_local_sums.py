@@ -37,7 +37,15 @@ class _Tabulated:
 
 
 def local_integrals(profile, gamma, order):
-    r"""Return :math:`\int_0^\infty f(x)e^{-γx}C_j(x)\,dx`, j = 0 … order, as decimals.
+    r"""Return :math:`\int_0^\infty f(x)e^{-γx}C_j(x)\,dx`, j = 0 … order, as decimals."""
+    log_scale, integrals = _scaled_integrals(profile, gamma, order)
+    scale = Decimal(log_scale).exp()
+    return [Decimal(value) * scale for value in integrals]
+
+
+@functools.lru_cache(maxsize=64)
+def _scaled_integrals(profile, gamma, order):
+    """Return the logarithm of a scale, and the integrals over that scale.
 
     The number of panels doubles until every integral has settled to 1e-13 of the integral of
     its absolute value, or to the rounding error of the integrand; a ValueError says so if that
@@ -58,8 +66,7 @@ def local_integrals(profile, gamma, order):
             change = np.abs(fine.integrals - shift * coarse.integrals)
             if np.all(change <= _TOLERANCE * fine.sizes + fine.rounding):
                 _refuse_rounding(profile, fine)
-                scale = Decimal(fine.log_scale).exp()
-                return [Decimal(value) * scale for value in fine.integrals.tolist()]
+                return fine.log_scale, fine.integrals.tolist()
         coarse = fine
         panels *= 2
     raise ValueError(

@@ -2,8 +2,8 @@
 
 Coefficients of asymptotic series are small differences of large terms: at order 20 doubles
 would have none of their digits left. A series of a few dozen terms costs little in the decimal
-arithmetic of the standard library, so here it is carried with `DIGITS` digits and rounded to
-doubles once, at the end.
+arithmetic of the standard library, so here it is carried with as many digits as the context
+says, and rounded to doubles once, at the end.
 
 A series is a list of coefficients of the powers 0, 1, 2, …; a polynomial is an object array.
 """
@@ -16,19 +16,20 @@ from fractions import Fraction
 
 import numpy as np
 
-DIGITS = 100
-_SPARE_DIGITS = 15
-_ROUNDING = Decimal(10) ** (_SPARE_DIGITS - DIGITS)
-
 # Below this |argument| the power series of the Mills ratio, above it the continued fraction.
 _CONTINUED_FRACTION_FROM = 3
 
 
-def precise():
-    """Return the context in which everything here is to be evaluated."""
+def precise(digits):
+    """Return the context of that many digits in which everything here is to be evaluated."""
     return decimal.localcontext(
-        decimal.Context(prec=DIGITS, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+        decimal.Context(prec=digits, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
     )
+
+
+def digits():
+    """Return the number of digits of the present context."""
+    return decimal.getcontext().prec
 
 
 def multiply(left, right):
@@ -43,15 +44,9 @@ def divide(numerator, denominator):
     """Return the quotient of two series, as long as the shorter one."""
     quotient = []
     for k in range(min(len(numerator), len(denominator))):
-        known = (-quotient[j] * denominator[k - j] for j in range(k))
-        quotient.append(total(numerator[k], *known) / denominator[0])
+        known = sum(quotient[j] * denominator[k - j] for j in range(k))
+        quotient.append((numerator[k] - known) / denominator[0])
     return quotient
-
-
-def total(*terms):
-    """Return the sum of numbers; what cancels to the last `_SPARE_DIGITS` digits is zero."""
-    result = sum(terms)
-    return result if abs(result) > _ROUNDING * max(map(abs, terms)) else Decimal(0)
 
 
 def exponential(exponent, product, one):
@@ -155,7 +150,7 @@ def _moments_backwards(g, n):
     # From one index to the next the growing solution gains exp(2 asinh(g / (2 sqrt(k)))) on the
     # minimal one: start where an error made there has died away at index n.
     start, gain = n, 0.0
-    while gain < DIGITS * math.log(10):
+    while gain < digits() * math.log(10):
         start += 1
         gain += 2 * math.asinh(float(g) / (2 * math.sqrt(start)))
     ratio = Decimal(0)
@@ -174,20 +169,23 @@ def _odd_part(gamma):
     """Return Σ γ^(2k+1)/(2k+1)!!, the odd part of the moment M_0."""
     term = total = gamma
     k = 1
-    while abs(term) > abs(total) * Decimal(10) ** -DIGITS:
+    while abs(term) > abs(total) * Decimal(10) ** -digits():
         k += 2
         term = term * gamma * gamma / k
         total += term
     return total
 
 
-@functools.cache
 def _pi():
-    """Return π by the Gauss–Legendre iteration."""
-    with precise() as context:
-        context.prec += 10
+    return _pi_to(digits())
+
+
+@functools.cache
+def _pi_to(n):
+    """Return π to n digits by the Gauss–Legendre iteration."""
+    with precise(n + 10):
         a, b, t, p = Decimal(1), 1 / Decimal(2).sqrt(), Decimal("0.25"), 1
-        for _ in range(DIGITS.bit_length()):
+        for _ in range(n.bit_length()):
             a, b, previous = (a + b) / 2, (a * b).sqrt(), a
             t -= p * (previous - a) ** 2
             p *= 2

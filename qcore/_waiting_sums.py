@@ -23,6 +23,7 @@ from qcore._series import (
     add,
     bernoulli_over_index,
     derivative,
+    digits,
     divide,
     exponential,
     exponential_of_polynomial,
@@ -46,13 +47,13 @@ def inverse_erlang_b(gamma, order):
     moments = gaussian_moments(gamma, 3 * order)
     integrals = [
         sum(c * moments[k + 2 * i] for i, c in enumerate(row))
-        for k, row in enumerate(_jagerman_coefficients(order))
+        for k, row in enumerate(_jagerman_coefficients(order, digits()))
     ]
     return multiply(integrals, load_per_server(gamma, order))
 
 
 @functools.lru_cache(maxsize=64)
-def _jagerman_coefficients(order):
+def _jagerman_coefficients(order, _digits):
     """Return rows c[k]: the coefficient of ε^k in the exponential is Σ_i c[k][i] v^(k + 2i)."""
     rows = [[Decimal(1)]]
     for k in range(1, order + 1):
@@ -70,7 +71,6 @@ def load_per_server(gamma, order):
     return [Decimal(1), -gamma, *[Decimal(0)] * order][: order + 1]
 
 
-@functools.lru_cache(maxsize=64)
 def waiting_sum(profile, gamma, order, control, fraction):
     """Return S_0 … S_order; ``fraction`` is that of size·√servers if the buffer is finite."""
     match profile:
@@ -150,20 +150,26 @@ def _abandonment(rate, gamma, order, control):
 
 def _smooth_global(profile, gamma, order):
     """q_s(n) = f((n + 1)ε): the factors are polynomials, integrated by derivatives of L."""
-    # At γ = 0, γ_s = 0 too, and L(0) alone is needed (and may alone be finite).
-    derivatives = [
-        Decimal(profile.laplace(float(gamma), derivative=k)) if k == 0 or gamma else Decimal(0)
-        for k in range(order + 1)
-    ]
-    moments = [(-1) ** k * value for k, value in enumerate(derivatives)]
-    f = [
-        Decimal(value) / math.factorial(k)
-        for k, value in enumerate(profile.derivatives_at_zero(order).tolist())
-    ]
+    moments, f = _global_data(profile, float(gamma), order)
     decay = list(exponential_of_polynomial([0, -gamma], order))
     factors = exponential(_tilting(gamma, order), np.convolve, polynomial(1))
     integrals = [np.dot(factor, moments[: len(factor)]) for factor in factors]
     return _euler_maclaurin(integrals, multiply(f, decay), factors)
+
+
+@functools.lru_cache(maxsize=64)
+def _global_data(profile, gamma, order):
+    """Return the moments (−1)^k L^(k)(γ) and the Taylor coefficients of f at 0."""
+    # At γ = 0, γ_s = 0 too, and L(0) alone is needed (and may alone be finite).
+    moments = [
+        Decimal((-1) ** k * profile.laplace(gamma, derivative=k)) if k == 0 or gamma else Decimal(0)
+        for k in range(order + 1)
+    ]
+    f = [
+        Decimal(value) / math.factorial(k)
+        for k, value in enumerate(profile.derivatives_at_zero(order).tolist())
+    ]
+    return moments, f
 
 
 def _smooth_local(profile, gamma, order):

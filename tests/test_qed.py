@@ -251,7 +251,7 @@ def test_slopes_from_a_hundred_to_a_million_servers(name, measure):
         pytest.skip("never rejects")
     gamma = 1.25
     profile, control, _ = SYSTEMS[name]
-    with precise():
+    with precise(100):
         series = unrounded_series(
             measure, Decimal(gamma), profile, 6, profile.resolve_control(control), None
         )
@@ -380,7 +380,7 @@ def test_real_valued_servers():
 
 @pytest.mark.parametrize("gamma", [-1e4, -30.0, -3.01, -2.99, -0.5, 0.0, 1e-9, 2.99, 3.01, 30.0])
 def test_gaussian_moments(gamma):
-    with precise(), mpmath.workdps(120):
+    with precise(100), mpmath.workdps(120):
         moments = [mpmath.mpf(str(m)) for m in gaussian_moments(Decimal(gamma), 66)]
         g = mpmath.mpf(gamma)
         for n in (0, 1, 2, 7, 30, 66):
@@ -589,3 +589,13 @@ def test_derivatives_of_the_rate_may_be_given():
         qed.delay_coefficients(0.5, by_differences, 5),
         rtol=1e-12,
     )
+
+
+@pytest.mark.parametrize("control", ["global", "local"])
+@pytest.mark.parametrize(("gamma", "rate"), [(-3.0, 1e-6), (-30.0, 1e-6), (-100.0, 0.01)])
+def test_deep_overload_rejects_the_excess(gamma, rate, control):
+    """Nobody finds a free server, so 1 − 1/ρ is rejected: −γε/(1 − γε), to any order."""
+    found = qed.rejection_coefficients(gamma, Abandonment(rate), 20, control)
+    np.testing.assert_allclose(found, -gamma * gamma ** np.arange(21.0), rtol=1e-15)
+    delay = qed.delay_coefficients(gamma, Abandonment(rate), 20, control)
+    np.testing.assert_array_equal(delay, [1.0] + [0.0] * 20)
