@@ -291,6 +291,7 @@ def erlang_a_rows():
             return measures.delay_probability, measures.abandonment_probability
 
         def line_measures(s=servers, a=load, theta=rate):
+            # It reports both probabilities as complements, so that small ones are lost.
             found = line.qsys_erlanga(a, 1.0, theta, s)
             return 1 - found["probNoWait"], found["probAbandon"]
 
