@@ -115,7 +115,7 @@ def test_markovian_queue_is_the_birth_death_chain(servers, load, abandonment_rat
 
 
 def test_without_abandonment_it_is_erlang_c():
-    servers, load = 5, 4.0
+    servers, load = 5, 3.6
     terms = np.cumprod(np.concatenate([[1.0], load / np.arange(1, servers + 1)]))
     waiting_weight = terms[servers] * servers / (servers - load)
     delay = waiting_weight / (terms[:servers].sum() + waiting_weight)
