@@ -94,16 +94,16 @@ def _end_of_range(profile, gamma, drop):
     def log_weight(x):
         return profile.log_f(x) - gamma * x
 
-    x = 2.0 ** np.arange(-60, 61)
-    heights = log_weight(x)
-    peak = max(0.0, heights.max())
-    last_above = int(np.flatnonzero(np.append(True, heights > peak - drop))[-1])
-    if last_above == len(x):
-        raise ValueError(
-            f"gamma = {gamma!r}: too close to gamma_min = {profile.gamma_min:g} for the "
-            "integrals of the expansion"
-        )
-    left, right = (x[last_above - 1] if last_above else 0.0), x[last_above]
+    peak = 0.0
+    left, right = 0.0, 2.0**-10 / (1 + abs(gamma))
+    while (height := log_weight(right)) > peak - drop:
+        peak = max(peak, height)
+        left, right = right, 2 * right
+        if right > 2.0**60:
+            raise ValueError(
+                f"gamma = {gamma!r}: too close to gamma_min = {profile.gamma_min:g} for the "
+                "integrals of the expansion"
+            )
     while right - left > 0.05 * right:
         middle = (left + right) / 2
         if log_weight(middle) > peak - drop:
@@ -140,12 +140,13 @@ def _tabulate(profile, gamma, order, end, panels):
     products = np.array(exponential(exponent, np.multiply, one)) * weight
     bounds = np.array(exponential(majorant, np.multiply, one)) * weight
     sizes = np.abs(products).sum(axis=1)
+    exponents = abs(gamma) * end * sizes
     return _Tabulated(
         log_scale=log_scale,
         integrals=products.sum(axis=1),
         # A coefficient that vanishes identically leaves rounding errors: measure by the first.
         sizes=np.maximum(sizes, 1e-3 * sizes[0]),
-        rounding=_ROUNDING * bounds.sum(axis=1),
+        rounding=_ROUNDING * (bounds.sum(axis=1) + exponents),
         last=np.abs(products[:, -1]),
     )
 

@@ -113,6 +113,11 @@ SYSTEMS = {
         "local",
         under_local(lambda x: x.tanh()),
     ),
+    "own saturating a, local": (
+        from_local(lambda x: -mpmath.expm1(-x), gamma_min=-1.0),
+        None,
+        under_local(lambda x: 1 - (-x).exp()),
+    ),
     "own a, local": (
         from_local(lambda x: x * (1 + x / 2), gamma_min=-math.inf),
         None,
@@ -125,6 +130,7 @@ WITHIN = {
     "power": 2e-14,
     "own f, global": 2e-14,
     "own f, local": 5e-14,
+    "own saturating a, local": 5e-14,
     "own a, local": 2e-12,
 }
 
