@@ -24,13 +24,14 @@ def one_sided_slope(function, x, reach):
     """Slope of ``function`` at ``x`` seen from the side of ``x + reach``, and its error.
 
     The slope of the interpolating polynomial of degree 10 on a window beginning at ``x``; the
-    window shrinks until two of them agree best, so that kinks beyond it do not matter. The error
-    is that disagreement and what rounding of ``function`` (1 ulp of its terms) can do.
+    window shrinks until three of them agree best, so that kinks beyond it do not matter (two agree
+    by chance too often when a kink is within both). The error is that disagreement and what
+    rounding of ``function`` (1 ulp of its terms) can do.
 
     ``function`` returns a value and the size of the terms it was made of.
     """
     slope, error = 0.0, np.inf
-    previous, noise = None, 0.0
+    previous, disagreement, noise = None, np.inf, 0.0
     width = reach
     floor = max(abs(x), 1e-290) * 64 * _EPS
     while abs(width) > floor and noise < error:
@@ -39,11 +40,12 @@ def one_sided_slope(function, x, reach):
         estimate = float(_WEIGHTS @ (values - values[0])) / width
         noise = _EPS * _NOISE_GAIN * float(sizes.max()) / abs(width)
         if previous is not None:
-            doubt = abs(estimate - previous) + noise
+            last, disagreement = disagreement, abs(estimate - previous)
+            doubt = max(disagreement, last) + noise
             if doubt < error:
                 slope, error = estimate, doubt
         previous = estimate
-        width /= 4
+        width /= 2
     return slope, error
 
 

@@ -10,6 +10,7 @@ from qcore import _checks
 from qcore.idling._convex import first_point, lowest_point, one_sided_slope
 
 _EPS = np.finfo(float).eps
+_SUBNORMAL = np.finfo(float).smallest_subnormal
 _SAME = 1e-9  # Optima closer than this are one optimum, blurred by rounding.
 _BLUR = 1e-11  # How well an end of the optimal set must be located by values of the cost alone.
 
@@ -628,7 +629,9 @@ def checked_utilization_cost(cost):
             "must be strictly increasing on [0, 1]"
         )
     slopes = steps / gaps
-    blur = 4 * _EPS * np.maximum(np.abs(values[1:]), np.abs(values[:-1])) / gaps + 4 * _EPS * slopes
+    # Subnormal values are rounded to a multiple of the smallest one.
+    rounding = 4 * _EPS * np.maximum(np.abs(values[1:]), np.abs(values[:-1])) + 64 * _SUBNORMAL
+    blur = rounding / gaps + 4 * _EPS * slopes
     bends = slopes[1:] + blur[1:] < slopes[:-1] - blur[:-1]
     if np.any(bends):
         where = float(points[1:-1][bends][0])
