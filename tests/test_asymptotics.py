@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.optimize import minimize_scalar
 
 from qcore.deferral import _spacing_constants, asymptotics, dsrt, esrt, single_deferral
@@ -180,6 +181,52 @@ def test_fixed_spacing_has_both_coefficients(deferrals):
     slopes = [(value - expansion.leading) / step for value, step in zip(scaled, steps, strict=True)]
     assert extrapolate(steps, slopes) == pytest.approx(expansion.correction, rel=0.02)
     assert extrapolate(steps, excess) == pytest.approx(expansion.excess, rel=0.05)
+
+
+def walk_with_deferrals(deferrals, length):
+    """Return (weighted lost returns)/(all lost) of a phase, by steps of the lattice walk.
+
+    Idle servers walk up and down at rate 1, returns come after each ``length``; a return that finds
+    nobody idle with d deferred weighs D - d + 1.
+    """
+    events = 2.0 * length
+    count = int(events + 10.0 * math.sqrt(events) + 30)
+    taken = stats.poisson(events).pmf(np.arange(count))
+    remaining = stats.poisson(events).sf(np.arange(count)) / 2.0
+    size = int(9 * math.sqrt(events * (deferrals + 3))) + 40
+    law = np.zeros((deferrals + 1, size + 1))
+    law[1, 0] = 1.0
+    weighted = lost = 0.0
+    while law.sum() > 1e-14:
+        ends, now = np.zeros_like(law), law
+        for step in range(count):
+            ends += taken[step] * now
+            lost += remaining[step] * now[deferrals, 0]
+            following = np.zeros_like(now)
+            following[:, 1:] += now[:, :-1] / 2
+            following[:, :-1] += now[:, 1:] / 2
+            following[2:, 0] += now[1:-1, 0] / 2
+            following[deferrals, 0] += now[deferrals, 0] / 2
+            now = following
+        lost += ends[:, 0].sum()
+        weighted += sum((deferrals - d + 1) * ends[d, 0] for d in range(1, deferrals + 1))
+        law = np.zeros_like(law)
+        law[1:-1, :-1] = ends[2:, 1:]
+        law[1:-1, 0] += ends[2:, 0]
+    return weighted / lost
+
+
+@pytest.mark.parametrize("deferrals", [1, 2, 3, 4])
+def test_correction_is_that_of_the_lattice_walk(deferrals):
+    constants = _spacing_constants.deterministic(deferrals)
+    # weighted/lost = kappa M/(2t) (1 + j/sqrt t + ...).
+    scale = constants.balance * constants.cost / 2.0
+    roots = (4.0, 6.0, 8.0, 12.0)
+    changes = [
+        (walk_with_deferrals(deferrals, root**2) * root**2 / scale - 1.0) * root for root in roots
+    ]
+    found = extrapolate([1.0 / root for root in roots], changes)
+    assert found == pytest.approx(constants.correction, rel=1e-3)
 
 
 def test_constants_with_one_deferral_are_elementary():

@@ -213,6 +213,14 @@ def test_no_law_beats_the_best_fixed_time(servers, ratio, times, seed):
     assert blocking <= erlang_b(servers, load) * (1.0 + 1e-12)
 
 
+@pytest.mark.parametrize(("servers", "load"), [(100, 20.0), (1000, 20.0), (40, 20.0), (5, 1e-3)])
+def test_light_load_has_a_time_as_good_as_any(servers, load):
+    best = single_deferral.optimal_deferral_time(servers, load, 1.0)
+    for x in np.geomspace(1e-3, 1e3, 40) * best.deferral_time:
+        gain = single_deferral.relative_gain(servers, load, 1.0, float(x))
+        assert gain <= best.relative_gain * (1.0 + 1e-12)
+
+
 def test_a_limit_on_the_time_binds():
     free = single_deferral.optimal_deferral_time(10, 9.0, 1.0)
     bound = single_deferral.optimal_deferral_time(10, 9.0, 1.0, free.deferral_time / 3)

@@ -58,7 +58,8 @@ _WEIGHTS = (
 )
 
 _QUADRATURE_TOLERANCE = 1e-12
-_FLAT = 1e-300
+# A slope in log x of log(g/q) that rounding hides: the gain is constant from there.
+_FLAT = 1e-13
 # Shorter times, in units of the service time, leave q = 1 and g proportional to them.
 _SHORTEST = 1e-100
 _LOG_FORGOTTEN = -45.0
@@ -120,9 +121,9 @@ def blocking_probability(servers, arrival_rate, service_rate, deferral_time):
     terms are all of one sign, started so far below :math:`K` that the start is forgotten; a
     contour inverts them, and adaptive quadrature in the quantile averages over the law.
 
-    Measured against 60-digit arithmetic: relative error below 1e-12 for fixed times and for
-    discrete laws, for :math:`K` up to 300 and loads from :math:`K/10` to :math:`10K`;
-    against the closed form for exponential laws below 1e-11 for :math:`K` up to 1e6.
+    Measured against spectral sums in 50 digits, for :math:`K` up to 14, loads from :math:`K/10` to
+    :math:`10K` and times from 1e-8 to 1e5: relative error below 1e-13 for fixed times, 2e-12 for
+    random ones; exponential laws against the Markovian policy below 1e-12 for :math:`K` up to 1e5.
 
     References
     ----------
@@ -219,10 +220,10 @@ def optimal_deferral_time(servers, arrival_rate, service_rate, max_deferral_time
 
     Notes
     -----
-    The root of :math:`g'q - gq'`, which has one sign change. Measured against 60-digit
-    arithmetic: the time to a relative 1e-10 where the blocking probability without deferrals
-    exceeds 1e-3. At lighter load the blocking probability hardly depends on the time: below
-    1e-12 the time is one of those whose blocking probability is the least to a relative 1e-12.
+    The root of :math:`g'q - gq'`, which has one sign change. Measured against 50-digit arithmetic:
+    relative error of the time below 1e-12 where Erlang's blocking probability exceeds 1e-3, 1e-9
+    at 1e-6. At lighter load many times are as good as the best one to rounding, and the first of
+    them is returned.
 
     References
     ----------
@@ -284,8 +285,9 @@ class _Model:
         """Return the root of g'q - gq'."""
 
         def falling(log_time):
-            q, g, dq, dg = self.functionals(math.exp(log_time))
-            return (dg * q - g * dq) / (g + _FLAT)
+            time = math.exp(log_time)
+            q, g, dq, dg = self.functionals(time)
+            return time * self.service_rate * (dg / g - dq / q) - _FLAT
 
         # Every stationary point lies between these in units of the service time: they start at
         # the time of a few arrivals and grow or shrink until they enclose the sign change.
