@@ -11,7 +11,7 @@ naming the claim, if one does not hold; if all do, it shows one line of text and
         agrees(derived, single_server.blocking_probability, {lam: logarithmic(1e-3, 1e3), ...}),
     )
 
-Evidence is made by `proved`, `proved_inequality`, `agrees`, `simulated`, `slope`,
+Evidence is made by `proved`, `proved_inequality`, `agrees`, `compared`, `simulated`, `slope`,
 `extrapolated`, `formal` and `argued`. Making it computes nothing; checking it does.
 """
 
@@ -281,6 +281,40 @@ def agrees(
     summary = (
         f"`{name}` at {len(kept)} points, relative difference at most {tolerance:g}"
     )
+    return Check(Evidence("agrees", summary), run)
+
+
+def compared(larger, smaller, what, margin=0.0):
+    """Evidence that computed numbers exceed others, one by one: observed, not proved.
+
+    Parameters
+    ----------
+    larger, smaller : sequences of numbers
+        Of the same length, such as values of qcore over a range of sizes.
+    what : str
+        What is compared and where, for the record.
+    margin : float
+        By which part of itself each of ``larger`` must at least exceed its partner.
+    """
+    pairs = list(zip(larger, smaller, strict=True))
+    if not pairs:
+        raise ValueError(f"{what}: there is nothing to compare")
+
+    def run():
+        least = min(
+            (float((one - other) / (abs(one) or 1)), place)
+            for place, (one, other) in enumerate(pairs)
+        )
+        if not all(one - other > margin * abs(one) for one, other in pairs):
+            one, other = pairs[least[1]]
+            raise ClaimFailed(
+                f"{what}: {float(one):.6g} does not exceed {float(other):.6g} "
+                f"by more than a part {margin:g}"
+            )
+        return {"least relative excess": float(f"{least[0]:.2g}")}
+
+    more = f", by {100 * margin:g} % or more" if margin else ""
+    summary = f"{what}: {len(pairs)} computed values exceed their partners{more}"
     return Check(Evidence("agrees", summary), run)
 
 

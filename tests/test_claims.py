@@ -140,6 +140,24 @@ def test_agrees_wants_points_and_a_function_of_qcore():
         claims.agrees(closed_form, abs, LENGTHS, 1e-13, name="qcore.deferral.single_server.nothing")
 
 
+def test_compared_wants_every_value_above_its_partner():
+    record, measured = check(claims.compared([2.0, 4.0], [1.0, 3.0], "twos and fours", margin=0.2))
+    assert record.kinds == ("agrees",)
+    assert "2 computed values" in record.evidence[0].summary
+    assert measured == [{"least relative excess": 0.25}]
+    for larger, smaller, margin in [
+        ([2.0, 3.0], [1.0, 3.0], 0.0),
+        ([2.0, 4.0], [1.0, 3.0], 0.25),
+        ([2.0, float("nan")], [1.0, 3.0], 0.0),
+    ]:
+        with pytest.raises(ClaimFailed, match="does not exceed"):
+            check(claims.compared(larger, smaller, "pairs", margin=margin))
+    with pytest.raises(ValueError, match="nothing to compare"):
+        claims.compared([], [], "pairs")
+    with pytest.raises(ValueError, match="shorter"):
+        claims.compared([1.0], [], "pairs")
+
+
 def test_points_are_the_same_every_time_and_hold_the_corners():
     domain = {"a": claims.integers(1, 3), "b": claims.uniform(0, 1), "c": claims.logarithmic(1, 8)}
     points = claims.sample(domain, 300)
