@@ -8,11 +8,18 @@ import mpmath
 
 
 def inverse_erlang_b(servers, offered_load):
-    """Return 1/B for an integer number of servers, by the recursion over servers."""
-    inverse = mpmath.mpf(1)
-    for busy in range(1, servers + 1):
-        inverse = 1 + inverse * busy / offered_load
-    return inverse
+    """Return 1/B for an integer number of servers: the weights of all states over that of full.
+
+    Downwards from the full state the weights are 1, s/load, s(s-1)/load^2, ...; the sum ends where
+    they fall and no longer count at the working precision.
+    """
+    weight = total = mpmath.mpf(1)
+    for busy in range(servers, 0, -1):
+        weight *= busy / mpmath.mpf(offered_load)
+        total += weight
+        if busy < offered_load and weight * busy < total * mpmath.eps / 16:
+            break
+    return total
 
 
 def waiting_weights(traffic_intensity, admission):

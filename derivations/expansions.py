@@ -31,3 +31,44 @@ def euler_maclaurin(summand, variable, upper, step, order):
         weight = sympy.bernoulli(2 * k) / sympy.factorial(2 * k) * step ** (2 * k - 1)
         result += weight * between(sympy.diff(summand, variable, 2 * k - 1))
     return result
+
+
+def product(left, right):
+    """Return the product of two truncated power series, given as lists of coefficients.
+
+    Coefficients are SymPy expressions or elements of one polynomial ring.
+    """
+    return [
+        _expand(sum(left[k] * right[n - k] for k in range(n + 1)))
+        for n in range(min(len(left), len(right)))
+    ]
+
+
+def quotient(numerator, denominator, inverse):
+    """Return the quotient of two truncated power series.
+
+    ``inverse`` is the reciprocal of the denominator's first coefficient, such as a symbol of its
+    own, so that no fraction has to be expanded.
+    """
+    result = []
+    for n, coefficient in enumerate(numerator):
+        known = sum(result[k] * denominator[n - k] for k in range(n))
+        result.append(_expand((coefficient - known) * inverse))
+    return result
+
+
+def composition(outer, inner):
+    """Return the series of ``outer(inner)``; the first coefficient of ``inner`` must be 0."""
+    result, power = [outer[0], *[0] * (len(inner) - 1)], [1, *[0] * (len(inner) - 1)]
+    for coefficient in outer[1:]:
+        power = product(power, inner)
+        result = [
+            total + coefficient * term
+            for total, term in zip(result, power, strict=True)
+        ]
+    return [_expand(term) for term in result]
+
+
+def _expand(term):
+    # Elements of a polynomial ring are expanded by nature, and much faster to multiply.
+    return sympy.expand(term) if isinstance(term, sympy.Basic) else term
