@@ -93,7 +93,7 @@ def test_piecewise_linear_costs(slopes, knots, abandonment_cost, arrival_rate):
     assert problem.is_unique == (lower == upper)
 
 
-@pytest.mark.parametrize("left, length", np.random.default_rng(2).uniform(0.1, 0.45, (40, 2)))
+@pytest.mark.parametrize(("left", "length"), np.random.default_rng(2).uniform(0.1, 0.45, (40, 2)))
 def test_ends_of_affine_pieces_with_smooth_joins(left, length):
     def cost(b):
         if b < left:
@@ -106,10 +106,11 @@ def test_ends_of_affine_pieces_with_smooth_joins(left, length):
     assert (lower, upper) == pytest.approx((left, left + length), rel=0, abs=1e-11)
 
 
-@pytest.mark.parametrize("power", [1.3, 1.33, 1.35, 1.4, 1.5])
-def test_costs_that_underflow_near_zero_are_convex_all_the_same(power):
-    problem = FluidControlProblem(1.2, 1.0, 1.0, lambda b: 2.253 * b**power)
-    assert 0 < problem.optimal_busy_fraction < 1
+def test_costs_that_underflow_near_zero_are_convex_all_the_same():
+    problem = FluidControlProblem(
+        1.2, 1.0, 1.0, lambda b: 0.655128556859551 * b**1.4070247933884297
+    )
+    assert problem.optimal_busy_fraction == 1.0
 
 
 def test_affine_pieces_of_slope_a_mu_make_every_point_optimal():
