@@ -61,7 +61,7 @@ def delay_probability(gamma, profile):
     -----
     Φ/φ is a scaled complementary error function; beyond γ = 30, and where L overflows, the ratio
     of the two terms is formed from logarithms. Measured against quadrature at 25 digits: relative
-    error below 1e-14 for −3 ≤ γ ≤ 6, and below 5e-13 for |γ| up to 100.
+    error below 1e-14 for −3 ≤ γ ≤ 6, and below 5e-13 up to γ = ±100.
 
     References
     ----------

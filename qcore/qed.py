@@ -224,10 +224,10 @@ def delay_probability(servers, gamma, profile, order=1, control=None):
 
     References
     ----------
-    .. [1] A.J.E.M. Janssen, J.S.H. van Leeuwaarden and J. Sanders, "Scaled control in the QED
-       regime", Performance Evaluation 70 (2013), Theorems 4.1–4.3.
-    .. [2] D.L. Jagerman, "Some properties of the Erlang loss function", Bell System Technical
-       Journal 53 (1974), Theorem 14.
+    - A.J.E.M. Janssen, J.S.H. van Leeuwaarden and J. Sanders, "Scaled control in the QED
+      regime", Performance Evaluation 70 (2013), Theorems 4.1–4.3.
+    - D.L. Jagerman, "Some properties of the Erlang loss function", Bell System Technical
+      Journal 53 (1974), Theorem 14.
 
     Examples
     --------
@@ -272,8 +272,8 @@ def rejection_probability(servers, gamma, profile, order=1, control=None):
 
     References
     ----------
-    .. [1] A.J.E.M. Janssen, J.S.H. van Leeuwaarden and J. Sanders, "Scaled control in the QED
-       regime", Performance Evaluation 70 (2013), Theorem 4.3.
+    - A.J.E.M. Janssen, J.S.H. van Leeuwaarden and J. Sanders, "Scaled control in the QED
+      regime", Performance Evaluation 70 (2013), Theorem 4.3.
 
     Examples
     --------

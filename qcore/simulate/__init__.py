@@ -22,6 +22,8 @@ _HOME = {
     "Thinned": "_many_server",
     "ServerIdle": "_many_server",
     "QueueEstimates": "_many_server",
+    "QueueCensus": "_many_server",
+    "Histogram": "_many_server",
     "many_server_queue": "_many_server",
 }
 

@@ -255,8 +255,8 @@ def deferrals(
 
     References
     ----------
-    .. [1] A. Kagrecha and J. Nair, "Deferral-based policies for loss systems", 2019,
-       arXiv:1910.12894, Algorithm 1 and the policies of its experiments.
+    - A. Kagrecha and J. Nair, "Please come back later", 2019,
+      arXiv:1910.12894, Algorithm 1 and the policies of its experiments.
 
     Examples
     --------

@@ -60,7 +60,7 @@ class ServerIdle:
 
 
 @dataclass(frozen=True)
-class Census:
+class QueueCensus:
     """What became of every arrival of a run, the warm-up included, at its last arrival.
 
     ``arrivals = rejected + served + abandoned + waiting + in_service``, exactly; each number on
@@ -119,7 +119,7 @@ class QueueEstimates:
         and waiting customers cost. Its standard error allows for their dependence.
     busy_distribution : ndarray, shape (servers + 1,)
         Fraction of time during which exactly k servers are busy.
-    census : Census
+    census : QueueCensus
         Where every arrival of the run was at its end.
     waits, potential_waits : Histogram or None
         Probability density of the time in the queue of the admitted, and of the time that they
@@ -142,7 +142,7 @@ class QueueEstimates:
     utilization_cost: Estimate | None
     cost_per_server: Estimate
     busy_distribution: np.ndarray
-    census: Census
+    census: QueueCensus
     waits: Histogram | None
     potential_waits: Histogram | None
     queue_ages: Histogram | None
@@ -244,10 +244,10 @@ def many_server_queue(
 
     References
     ----------
-    .. [1] J. Kiefer, J. Wolfowitz, "On the theory of queues with many servers", Transactions of
-       the American Mathematical Society 78 (1955).
-    .. [2] G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators",
-       OOPSLA (2014).
+    - J. Kiefer, J. Wolfowitz, "On the theory of queues with many servers", Transactions of
+      the American Mathematical Society 78 (1955).
+    - G. L. Steele, D. Lea, C. H. Flood, "Fast splittable pseudorandom number generators",
+      OOPSLA (2014).
 
     Examples
     --------
@@ -434,7 +434,7 @@ class _Run:
             self.state[0], self.rest, self.available, self.began, self.line
         )
         total = self.sums.sum(axis=0)
-        return Census(
+        return QueueCensus(
             arrivals=int(total[kernel.ARRIVALS]),
             rejected=int(total[kernel.REJECTED]),
             served=served,
