@@ -112,6 +112,8 @@ def look_at(browser, address, page_name, screenshots):
         troubles.append(f"{page_name}: {what}")
 
     page = browser.new_page(viewport=DESKTOP)
+    # A long page takes MathJax many seconds on a busy machine.
+    page.set_default_timeout(180_000)
     page.on("console", lambda m: m.type == "error" and trouble(f"console: {m.text}"))
     page.on("pageerror", lambda error: trouble(f"error: {error}"))
     page.on("requestfailed", lambda request: trouble(f"failed: {request.url}"))
