@@ -68,22 +68,46 @@ class RecordsDirective(SphinxDirective):
 
 
 class ClaimLedger(RecordsDirective):
-    """Every claim, a notebook at a time."""
+    """Every claim, a notebook at a time, in the order of the table of contents."""
 
     def run(self):
         records = self.records()
         claim_records.coverage(records, self.sources())
-        rows = [
-            [
-                [self.link(record)],
-                self.markdown(record.sentence),
-                [nodes.paragraph(text=", ".join(record.sources) or "—")],
-                self.markdown("; ".join(record.summaries())),
+        source = Path(self.env.srcdir)
+        pages = {str(path.relative_to(source).with_suffix("")): path for path in records}
+        contents = [page for page in self.env.config.external_site_map if page in pages]
+        result = []
+        for page in contents:
+            rows = [
+                [
+                    [self.link(record)],
+                    [*self.markdown(record.sentence), self.evidence(record)],
+                    [nodes.paragraph(text=", ".join(record.sources) or "—")],
+                ]
+                for record in records[pages[page]]
             ]
-            for notebook_records in records.values()
-            for record in notebook_records
-        ]
-        return [self.table((22, 44, 10, 34), ("Claim", "What it says", "Source", "Evidence"), rows)]
+            header = ("Claim", "What it says, and its evidence", "Source")
+            result += [self.heading(page), self.table((20, 68, 12), header, rows)]
+        return result
+
+    def evidence(self, record):
+        """Return the evidence of a claim, in small print."""
+        summary = self.markdown(" · ".join(record.summaries()))
+        return nodes.container("", *summary, classes=["ledger-evidence"])
+
+    def heading(self, page):
+        """Return the title of a notebook, linked to it."""
+        reference = addnodes.pending_xref(
+            "",
+            nodes.inline("", page),
+            refdomain="std",
+            reftype="doc",
+            reftarget=f"/{page}",
+            refexplicit=False,
+            refwarn=True,
+            refdoc=self.env.docname,
+        )
+        return nodes.rubric("", "", reference)
 
 
 class SourceCoverage(RecordsDirective):

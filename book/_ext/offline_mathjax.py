@@ -23,9 +23,7 @@ def copy_mathjax(app, exception):
 def drop_thebe(app, pagename, templatename, context, doctree):
     """Leave out the scripts of live-code buttons, which name another host."""
     context["script_files"] = [
-        script
-        for script in context.get("script_files", ())
-        if "thebe" not in _text(script).lower()
+        script for script in context.get("script_files", ()) if "thebe" not in _text(script).lower()
     ]
 
 
