@@ -122,12 +122,9 @@ def proved_inequality(larger, smaller, certificate, reduce=None, strict=True):
         return {}
 
     sign = "positive" if strict else "non-negative"
-    return Check(
-        Evidence(
-            "proved", f"inequality with a {sign} certificate of {len(terms)} terms"
-        ),
-        run,
-    )
+    size = "one term" if len(terms) == 1 else f"{len(terms)} terms"
+    summary = f"inequality with a {sign} certificate of {size}"
+    return Check(Evidence("proved", summary), run)
 
 
 def _pairs(left, right):
