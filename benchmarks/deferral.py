@@ -1,21 +1,20 @@
 """Speed and accuracy of the deferral models against general linear algebra, in one run.
 
-    python benchmarks/deferral.py [--output FILE]
+    python -m benchmarks.deferral [--output FILE]
 
 prints a Markdown table, and writes it to FILE. Ratios are of best times in this process.
 """
 
-import argparse
 import itertools
 import math
 import time
-from pathlib import Path
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 import scipy.sparse.linalg
 
+from benchmarks import _command
 from qcore.deferral import dsrt, esrt
 
 
@@ -132,10 +131,8 @@ def alone():
         yield "fixed spacing", system, seconds
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, help="also write the table to this file")
-    arguments = parser.parse_args()
+def report():
+    """Measure everything and return the tables."""
     lines = [
         "| model | K | D | against | here (ms) | there (ms) | times faster | difference |",
         "|---|---:|---:|---|---:|---:|---:|---|",
@@ -154,11 +151,8 @@ def main():
         lines.append(
             f"| {model} | {system[0]} | {system[1]} | {system[4]:.4g} | {1e3 * seconds:.3g} |"
         )
-    text = "\n".join(lines) + "\n"
-    print(text, end="")
-    if arguments.output:
-        arguments.output.write_text(text)
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
-    main()
+    _command.run(__doc__, report)

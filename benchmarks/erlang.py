@@ -4,10 +4,9 @@ Prints a Markdown table; every time is the best of several in this run, and the 
 that means something. Errors are relative, measured against ball arithmetic (Arb) on the same
 inputs, and the largest is shown. Inputs are deterministic.
 
-    python benchmarks/erlang.py [--output FILE]
+    python -m benchmarks.erlang [--output FILE]
 """
 
-import argparse
 import contextlib
 import importlib
 import io
@@ -20,6 +19,7 @@ from flint import arb, ctx
 from scipy import special, stats
 from scipy.optimize import brentq
 
+from benchmarks import _command
 from qcore import erlang
 
 SMALLEST = 1e-300
@@ -387,17 +387,10 @@ def duration(seconds):
     return f"{seconds / 1e-9:.3g} ns"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", help="also write the table to this file")
-    arguments = parser.parse_args()
-    rows = [*erlang_b_rows(), *erlang_c_rows(), *erlang_a_rows(), *staffing_rows()]
-    text = table(rows)
-    print(text)
-    if arguments.output:
-        with open(arguments.output, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
+def report():
+    """Measure everything and return the table."""
+    return table([*erlang_b_rows(), *erlang_c_rows(), *erlang_a_rows(), *staffing_rows()])
 
 
 if __name__ == "__main__":
-    main()
+    _command.run(__doc__, report)

@@ -5,14 +5,13 @@ an arrival, a service or a return. Both peers simulate the loss system without d
 also simulates deterministically spaced returns, for which ciw has no vocabulary.
 """
 
-import argparse
 import time
-from pathlib import Path
 
 import ciw
 import numpy as np
 import simpy
 
+from benchmarks import _command
 from qcore.simulate import Dsrt, Esrt, FixedReturn, UniformReturn, deferrals
 
 SERVICE_RATE = 1.0
@@ -139,16 +138,5 @@ def table(customers):
     return "\n".join(lines) + "\n"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, help="write the table to this file too")
-    parser.add_argument("--customers", type=int, default=5_000_000)
-    arguments = parser.parse_args()
-    text = table(arguments.customers)
-    print(text)
-    if arguments.output:
-        arguments.output.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    _command.run(__doc__, table, customers=5_000_000)

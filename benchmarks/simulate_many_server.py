@@ -8,7 +8,6 @@ Python package would run it, but for one word of the model's file: the package w
 added.
 """
 
-import argparse
 import json
 import resource
 import subprocess
@@ -23,6 +22,7 @@ import simpy
 from line_solver.io import linemodel_io
 from scipy import stats
 
+from benchmarks import _command
 from qcore.simulate import NonIdling, ServerIdle, Thinned, many_server_queue
 
 LOAD = 1.1
@@ -162,16 +162,5 @@ def table(customers):
     return "\n".join(lines) + "\n"
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--output", type=Path, help="write the table to this file too")
-    parser.add_argument("--customers", type=int, default=5_000_000)
-    arguments = parser.parse_args()
-    text = table(arguments.customers)
-    print(text)
-    if arguments.output:
-        arguments.output.write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    _command.run(__doc__, table, customers=5_000_000)
