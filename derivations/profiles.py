@@ -1,0 +1,387 @@
+"""Scaling profiles from SymPy expressions: one profile for a derivation and for numbers.
+
+`from_expression` takes f as an expression; everything else follows from it::
+
+    x = sympy.symbols("x", positive=True)
+    profile = from_expression((1 + x) * sympy.exp(-x), x)
+    profile.a                    # x/(x + 1)
+    profile.gamma_min            # -1
+    profile.laplace              # in profile.gamma
+    qcore.admission.from_global(**profile.global_arguments())
+
+Nothing here knows `qcore`; the arguments are plain functions and numbers.
+"""
+
+import functools
+import math
+import signal
+import threading
+from dataclasses import dataclass
+
+import mpmath
+import numpy as np
+import sympy
+from sympy import Expr, Symbol, oo
+
+_DIGITS = 25
+_MOST_DIGITS = 800
+_AGREEMENT = mpmath.mpf("1e-20")
+_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 61)])
+_ROUNDING = 8 * np.finfo(float).eps
+_HUGE = 1e12
+
+
+def from_expression(expression, variable, support=oo, seconds=4.0):
+    """Return the profile with a given f.
+
+    Parameters
+    ----------
+    expression : sympy.Expr
+        f as an expression in ``variable``: non-negative, non-increasing, 1 at zero. It may contain
+        further symbols, the parameters of a family; see `SymbolicProfile.with_values`.
+    variable : sympy.Symbol
+        The scaled number of waiting customers, x >= 0.
+    support : sympy.Expr, optional
+        The place beyond which f vanishes.
+    seconds : float, optional
+        Processor time that SymPy may take to look for the Laplace transform; 0 if it need not try.
+
+    Raises
+    ------
+    ValueError
+        If f does not start at 1, or, where it has no further symbols, is negative or increases.
+    """
+    if not isinstance(variable, Symbol):
+        raise ValueError(f"variable = {variable!r}: must be a symbol")
+    profile = SymbolicProfile(
+        sympy.sympify(expression), variable, sympy.sympify(support), seconds
+    )
+    start = _at_zero(profile.f, variable)
+    if sympy.simplify(start - 1) != 0:
+        raise ValueError(f"f = {profile.f}: f(0) is {start}, must be 1")
+    if not profile.parameters:
+        _require_decreasing(profile)
+    return profile
+
+
+@dataclass(frozen=True, eq=False)
+class SymbolicProfile:
+    """A scaling profile in symbols, made by `from_expression`.
+
+    Attributes
+    ----------
+    f : sympy.Expr
+        The profile, in ``variable``.
+    variable : sympy.Symbol
+        The scaled number of waiting customers.
+    support : sympy.Expr
+        The place beyond which f vanishes.
+    seconds : float
+        Processor time that SymPy may take to look for the Laplace transform.
+    """
+
+    f: Expr
+    variable: Symbol
+    support: Expr
+    seconds: float
+
+    @property
+    def parameters(self):
+        """The symbols of f other than its variable."""
+        return (self.f.free_symbols | self.support.free_symbols) - {self.variable}
+
+    @functools.cached_property
+    def a(self):
+        """The logarithmic slope -f'/f, simplified."""
+        x = self._positive
+        slope = -sympy.diff(self._log_f(x), x)
+        return sympy.simplify(slope).subs(x, self.variable)
+
+    def derivatives_at_zero(self, n):
+        """Return f(0), f'(0), ..., f^(n)(0), as limits from the right."""
+        return [
+            _at_zero(self.f.diff(self.variable, k), self.variable) for k in range(n + 1)
+        ]
+
+    @functools.cached_property
+    def gamma_min(self):
+        """-lim a(x), the infimum of gamma with a finite transform; None if SymPy cannot tell."""
+        if self.support != oo:
+            return -oo
+        x = self._positive
+        limit = _limit(self.a.subs(self.variable, x), x)
+        return None if limit is None else -limit
+
+    @functools.cached_property
+    def finite_at_gamma_min(self):
+        """Whether the transform is finite at ``gamma_min`` too.
+
+        exp(-gamma_min x) f(x) falls like x to the power -lim x (a(x) + gamma_min), and must fall
+        faster than 1/x. If the power is exactly 1, or SymPy does not find it, the answer is False.
+        """
+        if self.gamma_min is None or self.gamma_min == -oo:
+            return False
+        x = self._positive
+        power = _limit(x * (self.a.subs(self.variable, x) + self.gamma_min), x)
+        return power is not None and bool((power > 1) == True)  # noqa: E712
+
+    @functools.cached_property
+    def gamma(self):
+        """The symbol in which ``laplace`` is written."""
+        return Symbol("gamma", real=True)
+
+    @functools.cached_property
+    def laplace(self):
+        """The Laplace transform of f, in ``gamma``.
+
+        None if SymPy does not find it in time, or finds something that a numerical integral
+        contradicts. (It is looked for in the main thread only, where it can be interrupted.)
+        """
+        x = self._positive
+        # SymPy needs to know that the integral converges: write gamma = gamma_min + excess.
+        excess = sympy.Dummy("excess", positive=True)
+        shifted = self.gamma_min is not None and self.gamma_min.is_finite
+        gamma = self.gamma_min + excess if shifted else self.gamma
+        integrand = sympy.powsimp(self.f.subs(self.variable, x) * sympy.exp(-gamma * x))
+        found = _in_time(
+            lambda: sympy.integrate(integrand, (x, 0, self.support), conds="none"),
+            self.seconds,
+        )
+        if (
+            found is None
+            or found.has(sympy.Integral)
+            or found.has(sympy.zoo, sympy.nan, oo)
+        ):
+            return None
+        found = sympy.simplify(found)
+        if shifted:
+            found = sympy.simplify(found.subs(excess, self.gamma - self.gamma_min))
+        return found if self.parameters or self._confirmed(found) else None
+
+    def laplace_at(self, gamma, derivative=0):
+        """Return a derivative of the transform at a number, as an mpmath number.
+
+        From ``laplace`` where it is known and can be evaluated, else by quadrature. Either way two
+        computations, at two precisions, have to agree to 20 digits.
+        """
+        self._require_numbers()
+        if self.laplace is not None:
+            value = _settled(self._transform_derivative(derivative), gamma)
+            if value is not None:
+                return value
+        return self._integral(gamma, derivative)
+
+    def with_values(self, values):
+        """Return the profile with numbers in the place of further symbols."""
+        return from_expression(
+            self.f.subs(values), self.variable, self.support.subs(values), self.seconds
+        )
+
+    def global_arguments(self):
+        """Return what ``qcore.admission.from_global`` takes, as keyword arguments."""
+        self._require_numbers()
+        arguments = {
+            "f": self._numeric_f,
+            "derivatives_at_zero": lambda n: list(
+                map(float, self.derivatives_at_zero(n))
+            ),
+            "laplace": lambda gamma, derivative: float(
+                self.laplace_at(gamma, derivative)
+            ),
+            "support": float(self.support),
+        }
+        if self.support == oo:  # elsewhere a may be infinite at the end
+            arguments["a"] = _numeric(self.a, self.variable)
+            arguments["a_derivatives"] = self._a_derivatives
+        if self.gamma_min is not None:
+            arguments["gamma_min"] = float(self.gamma_min)
+            arguments["finite_at_gamma_min"] = self.finite_at_gamma_min
+        return arguments
+
+    def local_arguments(self):
+        """Return what ``qcore.admission.from_local`` takes, as keyword arguments."""
+        if self.support != oo:
+            raise ValueError(
+                f"support = {self.support}: must be infinite under local control"
+            )
+        self._require_numbers()
+        minus_log = _numeric(-self._log_f(self._positive), self._positive)
+        arguments = {
+            "a": _numeric(self.a, self.variable),
+            "derivatives_at_zero": lambda n: [
+                float(_at_zero(self.a.diff(self.variable, k), self.variable))
+                for k in range(n + 1)
+            ],
+            "laplace": lambda gamma, derivative: float(
+                self.laplace_at(gamma, derivative)
+            ),
+            "integral": minus_log,
+            "a_derivatives": self._a_derivatives,
+        }
+        if self.gamma_min is not None:
+            arguments["gamma_min"] = float(self.gamma_min)
+        return arguments
+
+    @functools.cached_property
+    def _positive(self):
+        return sympy.Dummy("x", positive=True)
+
+    def _log_f(self, x):
+        return sympy.expand_log(sympy.log(self.f.subs(self.variable, x)))
+
+    @functools.cached_property
+    def _numeric_f(self):
+        """f as a function, through its logarithm, which neither overflows nor gives 0 times oo."""
+        logarithm = _numeric(self._log_f(self._positive), self._positive)
+
+        def f(x):
+            if isinstance(x, mpmath.mpf | mpmath.mpc):
+                value = logarithm(x)
+                # mpmath would carry as many digits as the exponent has.
+                return mpmath.exp(value) if mpmath.re(value) > -_HUGE else mpmath.mpf(0)
+            return np.exp(logarithm(x))
+
+        return f
+
+    def _a_derivatives(self, x, n):
+        x = np.asarray(x, dtype=float)
+        return np.array([self._a_derivative(k)(x) for k in range(n + 1)])
+
+    def _a_derivative(self, k):
+        return _numeric(sympy.simplify(self.a.diff(self.variable, k)), self.variable)
+
+    @functools.cache  # noqa: B019
+    def _transform_derivative(self, n):
+        return sympy.lambdify(self.gamma, self.laplace.diff(self.gamma, n), "mpmath")
+
+    def _integral(self, gamma, derivative):
+        logarithm = _numeric(self._log_f(self._positive), self._positive)
+
+        def weighted(x, gamma):
+            exponent = logarithm(x) - gamma * x
+            return mpmath.exp(exponent) if exponent > -_HUGE else mpmath.mpf(0)
+
+        def at_precision(gamma):
+            end = mpmath.inf if self.support == oo else mpmath.mpmathify(self.support)
+            points = [place for place in (0, 1, 4, 16) if place < end] + [end]
+            return mpmath.quad(
+                lambda x: (-x) ** derivative * weighted(x, gamma), points
+            )
+
+        value = _settled(at_precision, gamma, most=200)
+        if value is None:
+            raise ValueError(
+                f"gamma = {gamma!r}: the Laplace transform of {self.f} could not be integrated"
+            )
+        return value
+
+    def _confirmed(self, transform):
+        above = 0 if self.gamma_min in (None, -oo) else float(self.gamma_min)
+        value = sympy.lambdify(self.gamma, transform, "mpmath")
+        for gamma in (above + 0.7, above + 2.3):
+            found, expected = _settled(value, gamma), self._integral(gamma, 0)
+            if found is None or abs(found - expected) > 1e-15 * abs(expected):
+                return False
+        return True
+
+    def _require_numbers(self):
+        if self.parameters:
+            names = ", ".join(sorted(map(str, self.parameters)))
+            raise ValueError(f"f = {self.f}: give numbers for {names} by with_values")
+
+
+def _at_zero(expression, x):
+    value = expression.subs(x, 0)
+    if not (value.is_finite or value.free_symbols) or value.has(
+        sympy.nan, sympy.zoo, oo
+    ):
+        value = sympy.limit(expression, x, 0, "+")
+    if value.is_finite is False:
+        raise ValueError(f"{expression}: must be finite at zero")
+    return value
+
+
+def _limit(expression, x):
+    """Return the limit at infinity, or None if there is none or SymPy does not find it."""
+    try:
+        value = sympy.limit(expression, x, oo)
+    except (NotImplementedError, ValueError):
+        return None
+    return None if value.has(sympy.Limit, sympy.AccumBounds, sympy.nan) else value
+
+
+class _TimeIsUp(BaseException):
+    """Not an Exception, so that nothing inside SymPy catches it."""
+
+
+def _in_time(compute, seconds):
+    """Return what ``compute`` returns, or None if it takes too long or does not know how.
+
+    Processor time is counted, so that the answer does not depend on what else the machine does.
+    """
+    if seconds <= 0 or threading.current_thread() is not threading.main_thread():
+        return None
+
+    def stop(*_):
+        raise _TimeIsUp
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        return compute()
+    except (_TimeIsUp, NotImplementedError, ValueError, TypeError, AttributeError):
+        return None
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+
+
+def _settled(function, x, most=_MOST_DIGITS):
+    """Return function(x) once two precisions agree, or None if they do not or it has no value."""
+    digits, before = _DIGITS, None
+    while digits <= most:
+        with mpmath.workdps(digits):
+            try:
+                value = mpmath.mpmathify(function(mpmath.mpf(x)))
+            except (ArithmeticError, ValueError, mpmath.libmp.NoConvergence):
+                return None
+            except (NameError, TypeError):  # mpmath lacks a function that SymPy uses
+                return None
+            if not mpmath.isfinite(value):
+                return None
+            value = mpmath.re(value)
+            if before is not None and abs(value - before) <= _AGREEMENT * abs(value):
+                return value
+        digits, before = 2 * digits, value
+    return None
+
+
+def _numeric(expression, variable):
+    """Return an expression as a function of numbers, arrays and mpmath numbers."""
+    on_arrays = sympy.lambdify(variable, expression, ["scipy", "numpy"])
+    precise = sympy.lambdify(variable, expression, "mpmath")
+
+    def evaluate(x):
+        if isinstance(x, mpmath.mpf | mpmath.mpc):
+            return precise(x)
+        with np.errstate(all="ignore"):
+            values = on_arrays(
+                np.asarray(x) if np.iscomplexobj(x) else np.asarray(x, float)
+            )
+        return np.broadcast_to(values, np.shape(x)) if np.ndim(x) else values
+
+    return evaluate
+
+
+def _require_decreasing(profile):
+    grid = _GRID[float(profile.support) >= _GRID] if profile.support != oo else _GRID
+    values = [float(profile._numeric_f(x)) for x in grid]
+    for x, value, before in zip(grid[1:], values[1:], values, strict=False):
+        if math.isnan(value) or value < 0:
+            raise ValueError(
+                f"f = {profile.f}: f({x:g}) is {value:g}, must be at least 0"
+            )
+        if value > before * (1 + _ROUNDING):
+            raise ValueError(
+                f"f = {profile.f}: must not increase, but does before x = {x:g}"
+            )
