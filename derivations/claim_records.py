@@ -115,20 +115,28 @@ def read_notebook(path):
     ]
 
 
+def notebooks(folder):
+    """Return the paths of the notebooks below ``folder``, hidden folders left out."""
+    return sorted(
+        path
+        for path in Path(folder).rglob("*.ipynb")
+        if not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+
+
 def read_all(folder):
     """Return ``{notebook path: records}`` for every notebook below ``folder``.
 
     Raises `RecordError` if an identifier is used twice.
     """
     records, home = {}, {}
-    for path in sorted(Path(folder).rglob("*.ipynb")):
-        if ".ipynb_checkpoints" in path.parts:
-            continue
+    for path in notebooks(folder):
         records[path] = read_notebook(path)
         for record in records[path]:
             if record.identifier in home:
                 raise RecordError(
-                    f"claim {record.identifier} stands in {home[record.identifier]} and in {path}"
+                    f"claim {record.identifier} stands in {home[record.identifier]} "
+                    f"and in {path}"
                 )
             home[record.identifier] = path
     return records

@@ -16,6 +16,8 @@ import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
+from derivations import claim_records
+
 FOLDER = Path(__file__).parent
 CELL_SECONDS = 120
 NOTEBOOK_METADATA = {
@@ -118,11 +120,8 @@ def main(arguments=None):
     parser.add_argument(
         "notebooks", nargs="*", type=Path, help="default: all below derivations/"
     )
-    paths = parser.parse_args(arguments).notebooks or sorted(
-        path
-        for path in FOLDER.rglob("*.ipynb")
-        if ".ipynb_checkpoints" not in path.parts
-    )
+    chosen = parser.parse_args(arguments).notebooks
+    paths = chosen or claim_records.notebooks(FOLDER)
     compile_afresh()
     failed = 0
     progress = tqdm(paths, unit="notebook")

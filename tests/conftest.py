@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from derivations import claim_records
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -14,8 +16,4 @@ def root():
 
 @pytest.fixture(scope="session")
 def notebooks(root):
-    return sorted(
-        path
-        for path in (root / "derivations").rglob("*.ipynb")
-        if ".ipynb_checkpoints" not in path.parts
-    )
+    return claim_records.notebooks(root / "derivations")
