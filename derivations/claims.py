@@ -36,7 +36,8 @@ class ClaimFailed(AssertionError):
 class Check:
     """A piece of evidence that is yet to be checked.
 
-    ``run`` returns the measured quantities as a dictionary, or raises `ClaimFailed`.
+    ``run`` returns the measured quantities as a dictionary of text, rounded, which every
+    writer of notebooks stores alike, or raises `ClaimFailed`.
     """
 
     evidence: Evidence
@@ -273,7 +274,7 @@ def agrees(
                 f"{name}{worst_point} differs from the derived value by {worst:.2g} (relative); "
                 f"allowed: {tolerance:g}"
             )
-        return {"largest relative difference": float(f"{worst:.2g}")}
+        return {"largest relative difference": f"{worst:.2g}"}
 
     summary = (
         f"`{name}` at {len(kept)} points, relative difference at most {tolerance:g}"
@@ -308,7 +309,7 @@ def compared(larger, smaller, what, margin=0.0):
                 f"{what}: {float(one):.6g} does not exceed {float(other):.6g} "
                 f"by more than a part {margin:g}"
             )
-        return {"least relative excess": float(f"{least[0]:.2g}")}
+        return {"least relative excess": f"{least[0]:.2g}"}
 
     more = f", by {100 * margin:g} % or more" if margin else ""
     summary = f"{what}: {len(pairs)} computed values exceed their partners{more}"
@@ -393,8 +394,8 @@ def simulated(expected, estimate, standard_errors=4.0, detects=0.01, name=None):
                     f"{value:.6g}: {abs(deviation[-1]):.1f} standard errors apart"
                 )
         return {
-            "deviations in standard errors": [float(f"{one:.2g}") for one in deviation],
-            "smallest error noticed": float(f"{max(noticed):.2g}"),
+            "deviations in standard errors": [f"{one:.2g}" for one in deviation],
+            "smallest error noticed": f"{max(noticed):.2g}",
         }
 
     what = f"{name}, " if name else ""
@@ -422,7 +423,7 @@ def slope(sizes, errors, expected, within=0.03, name=None):
             raise ClaimFailed(
                 f"{what}slope {found:.4f}, expected {expected:g} ± {within:g}"
             )
-        return {"slope": float(f"{found:.4f}")}
+        return {"slope": f"{found:.4f}"}
 
     summary = f"{what}log–log slope {expected:.4g} ± {within:g} over {len(sizes)} sizes"
     return Check(Evidence("rate", summary), run)
@@ -458,7 +459,7 @@ def extrapolated(sizes, values, exponents, expected, within, name=None):
             raise ClaimFailed(
                 f"{what}extrapolated to {found:.6g}, expected {float(expected):.6g}"
             )
-        return {"constant": float(f"{found:.6g}")}
+        return {"constant": f"{found:.6g}"}
 
     summary = (
         f"{what}constant {float(expected):.6g}, extrapolated, within {100 * within:g} %"
