@@ -1,4 +1,4 @@
-"""The arguments that the deferral models share, and the limit on the number of deferrals."""
+"""The arguments that the deferral models share."""
 
 import functools
 
