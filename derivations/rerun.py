@@ -6,6 +6,7 @@ an error leaves the file as it was. What is written depends on the sources and r
 """
 
 import argparse
+import ast
 import hashlib
 import os
 import re
@@ -29,16 +30,36 @@ RANDOM_ID = re.compile(r"[0-9a-f]{8}([0-9a-f-]{28})?")
 
 
 def compile_afresh():
-    """Let Numba keep what it compiles apart for each state of qcore's sources.
+    """Let Numba keep what it compiles apart for each state of the sources that it compiles.
 
     Numba compiles a function anew when its own file changes, not when a function that it calls
     does. Without this, a change of qcore could go unnoticed by the notebooks and tests.
     """
-    sources = hashlib.sha256()
-    for path in sorted((FOLDER.parent / "qcore").rglob("*.py")):
-        sources.update(path.read_bytes())
-    cache = FOLDER.parent / ".numba_cache" / sources.hexdigest()[:16]
+    cache = FOLDER.parent / ".numba_cache" / compiled_state(FOLDER.parent)
     os.environ.setdefault("NUMBA_CACHE_DIR", str(cache))
+
+
+def compiled_state(root):
+    """Return a digest of the files below ``root``/qcore that Numba reads.
+
+    These are the files that compile functions, and those that they import constants from.
+    """
+    texts = {path: path.read_bytes() for path in sorted((root / "qcore").rglob("*.py"))}
+    paths = {
+        ".".join(path.relative_to(root).with_suffix("").parts): path for path in texts
+    }
+    chosen = {path for path, text in texts.items() if b"from numba" in text}
+    for path in tuple(chosen):
+        for node in ast.walk(ast.parse(texts[path])):
+            if isinstance(node, ast.ImportFrom):
+                named = {f"{node.module}.{alias.name}" for alias in node.names}
+                chosen |= {
+                    paths[name] for name in named | {node.module} if name in paths
+                }
+    digest = hashlib.sha256()
+    for path in sorted(chosen):
+        digest.update(texts[path])
+    return digest.hexdigest()[:16]
 
 
 class WarningShown(Exception):
