@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from derivations.rerun import compiled_state
+
 ROOT = Path(__file__).parent.parent
 MUTATIONS = tomllib.loads((ROOT / "tests" / "mutations.toml").read_text("utf-8"))["mutation"]
 # Modules that compute nothing that a claim could compare.
@@ -25,30 +27,33 @@ def mutated(text, mutation, is_notebook):
     return text.replace(old, new)
 
 
+@pytest.fixture(scope="session")
+def workshop(tmp_path_factory):
+    """Return one folder for all faults, so that what a fault leaves alone is compiled once."""
+    return tmp_path_factory.mktemp("faults")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: f"{one['file']}:{one['claim']}")
-def test_a_planted_fault_is_noticed(mutation, tmp_path):
-    notebook = tmp_path / mutation["notebook"]
-    notebook.parent.mkdir(parents=True)
-    shutil.copy(ROOT / mutation["notebook"], notebook)
-    for name in ("conftest.py", "pyproject.toml"):
-        shutil.copy(ROOT / name, tmp_path)
-    environment = dict(os.environ)
-    target = tmp_path / mutation["file"]
-    if not target.exists():
-        # The kernel must import the faulty copy, and compile it anew.
-        ignored = shutil.ignore_patterns("__pycache__", "*.ipynb")
-        for package in ("qcore", "derivations"):
-            shutil.copytree(ROOT / package, tmp_path / package, ignore=ignored, dirs_exist_ok=True)
-        environment |= {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "numba")}
+def test_a_planted_fault_is_noticed(mutation, workshop):
+    tree = workshop / "tree"
+    shutil.rmtree(tree, ignore_errors=True)
+    for package in ("qcore", "derivations"):
+        shutil.copytree(
+            ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__", "*.ipynb")
+        )
+    for name in ("conftest.py", "pyproject.toml", mutation["notebook"]):
+        shutil.copy(ROOT / name, tree / name)
+    target = tree / mutation["file"]
     text = target.read_text(encoding="utf-8")
     target.write_text(mutated(text, mutation, target.suffix == ".ipynb"), encoding="utf-8")
 
+    compiled = workshop / "compiled" / compiled_state(tree)
     command = [sys.executable, "-m", "pytest", "--nbval", "--claims-only", "-x", "-q"]
     run = subprocess.run(
-        [*command, "-p", "no:cacheprovider", "-p", "no:xdist", str(notebook)],
-        cwd=tmp_path,
-        env=environment,
+        [*command, "-p", "no:cacheprovider", "-p", "no:xdist", mutation["notebook"]],
+        cwd=tree,
+        env=os.environ | {"PYTHONPATH": str(tree), "NUMBA_CACHE_DIR": str(compiled)},
         capture_output=True,
         text=True,
         check=False,

@@ -1,6 +1,7 @@
 """Stored notebooks: executed whole and in order, clean, normalised, and fully compared by nbval."""
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -141,3 +142,16 @@ def test_nbval_compares_numbers_unless_only_claims_are_asked_for(root, executed)
         assert "It holds." in run.stdout
     finally:
         executed.write_text(text, encoding="utf-8")
+
+
+def test_what_numba_reads_is_compiled_anew(root, tmp_path):
+    shutil.copytree(root / "qcore", tmp_path / "qcore")
+    states = [rerun.compiled_state(tmp_path)]
+    for changed in ("_erlang_kernels.py", "simulate/_batches.py", "diffusion.py"):
+        with (tmp_path / "qcore" / changed).open("a") as file:
+            file.write("# changed\n")
+        states.append(rerun.compiled_state(tmp_path))
+    compiles, holds_a_constant, neither = zip(states, states[1:], strict=False)
+    assert compiles[0] != compiles[1]
+    assert holds_a_constant[0] != holds_a_constant[1]
+    assert neither[0] == neither[1]
