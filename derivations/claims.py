@@ -11,8 +11,9 @@ naming the claim, if one does not hold; if all do, it shows one line of text and
         agrees(derived, single_server.blocking_probability, {lam: logarithmic(1e-3, 1e3), ...}),
     )
 
-Evidence is made by `proved`, `proved_inequality`, `agrees`, `compared`, `simulated`, `slope`,
-`extrapolated`, `formal` and `argued`. Making it computes nothing; checking it does.
+Evidence is made by `proved`, `proved_inequality`, `agrees`, `compared`, `simulated`,
+`simulated_order`, `slope`, `extrapolated`, `formal` and `argued`. Making it computes nothing;
+checking it does.
 """
 
 import importlib
@@ -407,25 +408,131 @@ def simulated(expected, estimate, standard_errors=4.0, detects=0.01, name=None):
     return Check(Evidence("simulated", summary), run)
 
 
-def slope(sizes, errors, expected, within=0.03, name=None):
-    """Evidence that ``errors`` fall like a power of ``sizes``: the slope of a log–log fit."""
+def simulated_order(larger, smaller, what, detects=None, standard_errors=4.0):
+    """Evidence that simulated values exceed bounds or each other, one by one.
+
+    By default each difference must be more than ``standard_errors`` of its own standard errors
+    above zero. Where the true difference may be arbitrarily small that cannot be asked; give
+    ``detects`` then: no difference may be that far below zero, and the simulation must be long
+    enough to notice a value that is too small by the part ``detects``.
+
+    Parameters
+    ----------
+    larger, smaller : sequences of numbers or of `qcore.simulate.Estimate`
+        Of the same length.
+    what : str
+        What is compared and where, for the record.
+    detects : float, optional
+        At most 0.01.
+    standard_errors : float
+        How many standard errors count as noise; those of a pair are taken as independent, so
+        that both should not come from the same random numbers.
+    """
+    pairs = list(zip(larger, smaller, strict=True))
+    if not pairs:
+        raise ValueError(f"{what}: there is nothing to compare")
+    if detects is not None and detects > 0.01:
+        raise ValueError(f"detects = {detects}: must be at most 0.01")
+    strictly = detects is None
+
+    def run():
+        deviations, noticed = [], []
+        for pair in pairs:
+            (upper, lower), error = _values_and_error(pair)
+            if not error > 0:
+                raise ClaimFailed(f"{what}: nothing here was simulated")
+            deviations.append((upper - lower) / error)
+            noticed.append(standard_errors * error / abs(lower or upper))
+            if not strictly and not noticed[-1] <= detects:
+                raise ClaimFailed(
+                    f"{what}: the simulation notices a violation of {noticed[-1]:.2g} only; "
+                    f"it must notice {detects:g}: simulate longer"
+                )
+            least = standard_errors if strictly else -standard_errors
+            if not deviations[-1] > least:
+                raise ClaimFailed(
+                    f"{what}: {upper:.6g} exceeds {lower:.6g} by {deviations[-1]:.1f} standard "
+                    f"errors; at least {least:g} are needed"
+                )
+        return {
+            "least excess in standard errors": f"{min(deviations):.2g}",
+            "beyond doubt": f"{sum(one > standard_errors for one in deviations)} "
+            f"of {len(deviations)}",
+        }
+
+    values = "1 value" if len(pairs) == 1 else f"{len(pairs)} values"
+    verdict = (
+        f"each more than {standard_errors:g} standard errors above its partner"
+        if strictly
+        else f"none more than {standard_errors:g} standard errors below its bound; "
+        f"a violation of {100 * detects:g} % would have been noticed"
+    )
+    return Check(Evidence("simulated", f"{what}: {values}, {verdict}"), run)
+
+
+def _values_and_error(items):
+    """Return the values of numbers or estimates, and the standard error of a sum of them."""
+    values = [float(getattr(item, "value", item)) for item in items]
+    errors = [float(getattr(item, "standard_error", 0.0)) for item in items]
+    return values, float(np.hypot.reduce(errors))
+
+
+def fitted_slope(sizes, errors):
+    """Fit ``errors`` by a power of ``sizes``; return the exponent and its standard error.
+
+    Least squares on logarithmic scales. Where the errors are estimates, they are weighted by their
+    standard errors, taken as independent; the exponent of exact errors has standard error 0.
+    """
+    size, value = (
+        np.array(
+            [
+                float(mpmath.log(abs(mpmath.mpmathify(getattr(one, "value", one)))))
+                for one in series
+            ]
+        )
+        for series in (sizes, errors)
+    )
+    noise = np.array(
+        [
+            getattr(one, "standard_error", 0.0) / abs(getattr(one, "value", 1.0))
+            for one in errors
+        ]
+    )
+    if not noise.any():
+        return float(np.polyfit(size, value, 1)[0]), 0.0
+    weight = noise**-2.0
+    size = size - np.average(size, weights=weight)
+    spread = float(weight @ size**2)
+    return float(weight @ (size * value)) / spread, spread**-0.5
+
+
+def slope(sizes, errors, expected, within=0.03, name=None, standard_errors=4.0):
+    """Evidence that ``errors`` fall like a power of ``sizes``: the slope of a log–log fit.
+
+    The errors may be simulated (`qcore.simulate.Estimate`, independent of each other). The slope
+    then has a standard error, of which ``standard_errors`` must be at most ``within``.
+    """
     if len(sizes) < 3:
         raise ValueError(f"{len(sizes)} sizes: a slope needs at least three")
     what, expected = f"{name}: " if name else "", float(expected)
+    are_simulated = any(hasattr(one, "standard_error") for one in errors)
 
     def run():
-        logs = [
-            [float(mpmath.log(abs(mpmath.mpmathify(one)))) for one in series]
-            for series in (sizes, errors)
-        ]
-        found = float(np.polyfit(*logs, 1)[0])
+        found, error = fitted_slope(sizes, errors)
+        noise = f" ± {error:.4f}" if are_simulated else ""
+        if not standard_errors * error <= within:
+            raise ClaimFailed(
+                f"{what}slope {found:.4f}{noise}: its error must be at most "
+                f"{within / standard_errors:.2g}: simulate longer"
+            )
         if not abs(found - expected) <= within:
             raise ClaimFailed(
-                f"{what}slope {found:.4f}, expected {expected:g} ± {within:g}"
+                f"{what}slope {found:.4f}{noise}, expected {expected:g} ± {within:g}"
             )
-        return {"slope": f"{found:.4f}"}
+        return {"slope": f"{found:.4f}{noise}"}
 
-    summary = f"{what}log–log slope {expected:.4g} ± {within:g} over {len(sizes)} sizes"
+    number = f"{len(sizes)} simulated sizes" if are_simulated else f"{len(sizes)} sizes"
+    summary = f"{what}log–log slope {expected:.4g} ± {within:g} over {number}"
     return Check(Evidence("rate", summary), run)
 
 

@@ -3,6 +3,7 @@
 from types import SimpleNamespace
 
 import mpmath
+import numpy as np
 import pytest
 import sympy
 from sympy import Function, Integral, Limit, Matrix, cos, exp, log, oo, sin, symbols
@@ -195,6 +196,76 @@ def test_slope_accepts_the_power_and_rejects_another():
         check(claims.slope(sizes, [3 * mpmath.mpf(s) ** -1.4 for s in sizes], -1.5))
     with pytest.raises(ValueError, match="at least three"):
         claims.slope([1, 2], [1, 2], 1)
+
+
+def test_a_simulated_slope_is_weighted_and_has_an_error():
+    sizes = [10, 100, 1000]
+    values = [estimate(10.0**-k, 0.002 * 10.0**-k) for k in (1, 2)] + [estimate(2e-3, 1e-3)]
+    found, error = claims.fitted_slope(sizes, values)
+    # The last value is worthless; the first two alone give -1, and an error of 0.002 √2 / ln 10.
+    assert found == pytest.approx(-1, abs=1e-4)
+    assert error == pytest.approx(0.002 * 2**0.5 / mpmath.log(10), rel=1e-3)
+    record, measured = check(claims.slope(sizes, values, -1))
+    assert "over 3 simulated sizes" in record.evidence[0].summary
+    assert measured == [{"slope": f"{found:.4f} ± {error:.4f}"}]
+    with pytest.raises(ClaimFailed, match=r"slope -1\.0000 ± 0\.0012, expected -0\.96"):
+        check(claims.slope(sizes, values, -0.96))
+    with pytest.raises(ClaimFailed, match=r"at most 0\.00025: simulate longer"):
+        check(claims.slope(sizes, values, -1, within=0.001))
+    assert claims.fitted_slope(sizes, [1.0, 0.1, 0.01]) == (pytest.approx(-1), 0.0)
+
+
+def test_the_error_of_a_simulated_slope_is_its_spread():
+    generator = np.random.default_rng(3)
+    sizes, noise = np.array([10, 40, 90, 400]), np.array([0.01, 0.02, 0.01, 0.05])
+    fits = [
+        claims.fitted_slope(
+            sizes,
+            [estimate(e * f, e * n) for e, f, n in zip(5 / sizes, factors, noise, strict=True)],
+        )
+        for factors in np.exp(noise * generator.standard_normal((4000, 4)))
+    ]
+    slopes, errors = np.array(fits).T
+    assert slopes.mean() == pytest.approx(-1, abs=1e-3)
+    assert slopes.std() == pytest.approx(errors.mean(), rel=0.05)
+
+
+def test_simulated_order_wants_differences_beyond_noise():
+    record, measured = check(
+        claims.simulated_order([estimate(2, 0.1), 3], [1, estimate(1, 0.3)], "pairs")
+    )
+    assert record.kinds == ("simulated",)
+    assert "pairs: 2 values, each more than 4 standard errors above" in record.evidence[0].summary
+    assert measured == [{"least excess in standard errors": "6.7", "beyond doubt": "2 of 2"}]
+    for larger, smaller in [
+        ([estimate(2, 0.26)], [1]),
+        ([estimate(2, 0.2)], [estimate(1, 0.2)]),
+        ([estimate(1, 0.1)], [2]),
+        ([estimate(float("nan"), 0.1)], [1]),
+    ]:
+        with pytest.raises(ClaimFailed, match=r"pairs: .* standard errors; at least 4 are"):
+            check(claims.simulated_order(larger, smaller, "pairs"))
+    with pytest.raises(ClaimFailed, match="nothing here was simulated"):
+        check(claims.simulated_order([2], [1], "pairs"))
+    with pytest.raises(ValueError, match="nothing to compare"):
+        claims.simulated_order([], [], "pairs")
+    with pytest.raises(ValueError, match="longer"):
+        claims.simulated_order([2], [1, 1], "pairs")
+
+
+def test_simulated_order_without_strictness_notices_small_violations():
+    ordered = claims.simulated_order
+    record, measured = check(
+        ordered([estimate(0.997, 0.001), estimate(2, 0.001)], [1, 1], "a bound", detects=0.01)
+    )
+    assert "a violation of 1 % would have been noticed" in record.evidence[0].summary
+    assert measured == [{"least excess in standard errors": "-3", "beyond doubt": "1 of 2"}]
+    with pytest.raises(ClaimFailed, match=r"by -4\.5 standard errors; at least -4 are"):
+        check(ordered([estimate(0.9955, 0.001)], [1], "a bound", detects=0.01))
+    with pytest.raises(ClaimFailed, match=r"notices a violation of 0\.012 only"):
+        check(ordered([estimate(1.5, 0.003)], [1], "a bound", detects=0.01))
+    with pytest.raises(ValueError, match=r"at most 0\.01"):
+        ordered([estimate(1, 0.001)], [1], "a bound", detects=0.1)
 
 
 def test_extrapolation_accepts_the_constant_and_rejects_another():
