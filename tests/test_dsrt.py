@@ -311,7 +311,7 @@ def test_nothing_on_a_fine_grid_of_all_spacings_is_better(servers, max_deferrals
     assert best.max_deferrals == dsrt.deferrals_in_use(max_deferrals, best.spacing, max_time)
     ends = max_time / np.arange(1, max_deferrals + 1)
     # Both ends of every piece: T/D itself, and just above T/(D + 1).
-    spacings = np.concatenate([np.geomspace(1e-4 * max_time, max_time, 400), ends, ends * 1.000001])
+    spacings = np.concatenate([np.geomspace(1e-4 * max_time, max_time, 160), ends, ends * 1.000001])
     spacings = spacings[spacings <= max_time]
     lost = [
         dsrt.blocking_probability(
@@ -321,15 +321,6 @@ def test_nothing_on_a_fine_grid_of_all_spacings_is_better(servers, max_deferrals
     ]
     assert best.blocking_probability <= min(lost) * (1 + 1e-14)
     assert best.blocking_probability >= min(lost) * (1 - 1e-3)
-
-
-def test_the_floor_is_taken_right():
-    for time in (10.0, 0.3, 7.0, 1e-3):
-        for deferrals in range(1, 400):
-            spacing = time / deferrals
-            assert dsrt.deferrals_in_use(1000, spacing, time) == deferrals
-            if deferrals > 1:
-                assert dsrt.deferrals_in_use(1000, spacing * (1 + 1e-13), time) == deferrals - 1
 
 
 def test_fixed_spacing_beats_exponential_spacing_of_the_same_mean():
@@ -342,38 +333,6 @@ def test_fixed_spacing_beats_exponential_spacing_of_the_same_mean():
         assert fixed < best.blocking_probability
 
 
-# Bad input.
-
-
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan, "fast", 1e-80])
-def test_bad_numbers_are_named(bad):
-    for position, name in enumerate(["arrival_rate", "service_rate", "spacing"]):
-        numbers = [1.0, 1.0, 1.0]
-        numbers[position] = bad
-        with pytest.raises(ValueError, match=f"{name} = "):
-            dsrt.blocking_probability(2, 2, *numbers)
-        with pytest.raises(ValueError, match=f"{name} = "):
-            dsrt.configuration_distribution(2, 2, *numbers)
-    with pytest.raises(ValueError, match="max_deferral_time = "):
-        dsrt.optimal_spacing(2, 2, 1.0, 1.0, bad)
-
-
-@pytest.mark.parametrize("bad", [-1, 1.5, 2.0, "two", None, True])
-def test_bad_counts_are_named(bad):
-    with pytest.raises(ValueError, match="servers = "):
-        dsrt.blocking_probability(bad, 2, 1.0, 1.0, 1.0)
-    with pytest.raises(ValueError, match="max_deferrals = "):
-        dsrt.configuration_distribution(2, bad, 1.0, 1.0, 1.0)
-    with pytest.raises(ValueError, match="max_deferrals = "):
-        dsrt.optimal_spacing(2, bad, 1.0, 1.0, 1.0)
-
-
-def test_no_servers_no_room_and_endless_stages_are_refused():
-    with pytest.raises(ValueError, match="servers = 0"):
-        dsrt.blocking_probability(0, 2, 1.0, 1.0, 1.0)
-    with pytest.raises(ValueError, match="max_deferrals = 0"):
-        dsrt.optimal_spacing(2, 0, 1.0, 1.0, 1.0)
-    with pytest.raises(ValueError, match="not one customer can be deferred"):
-        dsrt.deferrals_in_use(2, 1.5, 1.0)
+def test_endless_stages_are_refused():
     with pytest.raises(ValueError, match="spacing"):
         dsrt.blocking_probability(2, 2, 1.0, 1.0, 1e9)

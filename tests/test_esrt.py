@@ -339,48 +339,6 @@ def test_with_one_server_and_one_deferral_the_best_rate_is_the_arrival_rate(lam,
     assert short.rearrival_rate == pytest.approx(2 * lam, rel=1e-15)
 
 
-def test_the_floor_is_taken_right():
-    for time in (10.0, 0.3, 7.0, 1e-3):
-        for deferrals in range(1, 400):
-            rate = deferrals / time
-            assert esrt.deferrals_in_use(1000, rate, time) == deferrals
-            if deferrals > 1:
-                assert esrt.deferrals_in_use(1000, rate * (1 - 1e-13), time) == deferrals - 1
-    assert esrt.deferrals_in_use(7, 1e9, 1.0) == 7
-
-
-# Bad input.
-
-
-@pytest.mark.parametrize("bad", [0.0, -1.0, math.inf, math.nan, "fast", 1e-80])
-def test_bad_rates_are_named(bad):
-    for position, name in enumerate(["arrival_rate", "service_rate", "rearrival_rate"]):
-        rates = [1.0, 1.0, 1.0]
-        rates[position] = bad
-        with pytest.raises(ValueError, match=f"{name} = "):
-            esrt.blocking_probability(2, 2, *rates)
-        with pytest.raises(ValueError, match=f"{name} = "):
-            esrt.configuration_distribution(2, 2, *rates)
-    with pytest.raises(ValueError, match="max_deferral_time = "):
-        esrt.optimal_rearrival_rate(2, 2, 1.0, 1.0, bad)
-
-
-@pytest.mark.parametrize("bad", [-1, 1.5, 2.0, "two", None, True])
-def test_bad_counts_are_named(bad):
-    with pytest.raises(ValueError, match="servers = "):
-        esrt.blocking_probability(bad, 2, 1.0, 1.0, 1.0)
-    with pytest.raises(ValueError, match="max_deferrals = "):
-        esrt.configuration_distribution(2, bad, 1.0, 1.0, 1.0)
-    with pytest.raises(ValueError, match="max_deferrals = "):
-        esrt.optimal_rearrival_rate(2, bad, 1.0, 1.0, 1.0)
-
-
-def test_no_servers_no_room_and_no_losses_are_refused():
-    with pytest.raises(ValueError, match="servers = 0"):
-        esrt.blocking_probability(0, 2, 1.0, 1.0, 1.0)
-    with pytest.raises(ValueError, match="max_deferrals = 0"):
-        esrt.optimal_rearrival_rate(2, 0, 1.0, 1.0, 1.0)
-    with pytest.raises(ValueError, match="not one customer can be deferred"):
-        esrt.deferrals_in_use(2, 0.5, 1.0)
+def test_a_system_without_losses_has_no_best_rate():
     with pytest.raises(ValueError, match="blocking probability"):
         esrt.optimal_rearrival_rate(200, 2, 1e-3, 1.0, 1.0)
