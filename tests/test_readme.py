@@ -9,11 +9,10 @@ import sys
 import pytest
 
 
-def test_the_example_runs(root):
-    result = doctest.testfile(
-        str(root / "README.md"), module_relative=False, optionflags=doctest.ELLIPSIS
-    )
-    assert result.attempted >= 4
+@pytest.mark.parametrize(("page", "examples"), [("README.md", 4), ("CONTRIBUTING.md", 5)])
+def test_the_example_runs(root, page, examples):
+    result = doctest.testfile(str(root / page), module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert result.attempted >= examples
     assert result.failed == 0
 
 
