@@ -313,6 +313,42 @@ def test_a_mean_time_binds_at_the_predicted_rate():
     assert extrapolate(steps, excess) == pytest.approx(limit.excess, rel=0.06)
 
 
+@pytest.mark.parametrize("servers", [100, 10**9])
+@pytest.mark.parametrize("beta", [-0.01, -1.0, -30.0])
+@pytest.mark.parametrize("time", [1e-3, 1.0, 1e3])
+def test_below_capacity_the_two_losses_are_balanced(servers, beta, time):
+    found = asymptotics.underloaded_time_limit(servers, beta, time)
+    with mp.workdps(50):
+        h, size, root, time = hazard(beta), -mp.mpf(beta), mp.sqrt(servers), mp.mpf(time)
+
+        def loss(a):
+            full = h * size / (h + size) * mp.exp(time - size * a * time) / root
+            return full + h / (h + size) * a**2 / servers
+
+        best = mp.lambertw(size**3 * time**2 * mp.exp(time) * root / 2).real / (size * time)
+        below, least, above = (loss(best * mp.mpf(factor)) for factor in ("0.999", "1", "1.001"))
+    assert least < min(below, above)
+    assert found.rearrival_rate == pytest.approx(float(best * root), rel=1e-12)
+    assert found.blocking_probability == pytest.approx(float(least), rel=1e-12)
+
+
+def test_below_capacity_units_of_time_do_not_matter():
+    one = asymptotics.underloaded_time_limit(1000, -1.0, 1.0)
+    other = asymptotics.underloaded_time_limit(1000, -1.0, 4.0, service_rate=0.25)
+    assert other.rearrival_rate == pytest.approx(one.rearrival_rate / 4, rel=1e-14)
+    assert other.blocking_probability == pytest.approx(one.blocking_probability, rel=1e-14)
+
+
+def test_below_capacity_exact_optima_have_that_order():
+    for servers, within in ((1000, 0.25), (10**4, 0.14)):
+        limit = asymptotics.underloaded_time_limit(servers, -1.0, 1.0)
+        exact = esrt.optimal_rearrival_rate(
+            servers, round(2 * limit.rearrival_rate), servers - math.sqrt(servers), 1.0, 1.0
+        )
+        assert exact.rearrival_rate == pytest.approx(limit.rearrival_rate, rel=within)
+        assert exact.blocking_probability == pytest.approx(limit.blocking_probability, rel=within)
+
+
 def test_a_mean_time_in_overload_leads_to_the_root():
     for b in (50.0, 1000.0):
         limit = asymptotics.mean_time_limit(b, 1.0)
@@ -327,6 +363,8 @@ def test_a_mean_time_in_overload_leads_to_the_root():
         (lambda: asymptotics.dsrt_spacing(1.5, 0.1), "max_deferrals"),
         (lambda: asymptotics.many_deferrals(0.1, 0.0), "delta"),
         (lambda: asymptotics.mean_time_limit(0.1, -1.0), "max_deferral_time"),
+        (lambda: asymptotics.underloaded_time_limit(100, 0.0, 1.0), "beta"),
+        (lambda: asymptotics.underloaded_time_limit(100, -1.0, 1e4), "max_deferral_time"),
         (lambda: asymptotics.throughput_floor(0, 1.0, 1.0), "servers"),
     ],
 )

@@ -13,6 +13,7 @@ deferrals in use                    best spacing      loss beyond its bound
 :math:`D = \delta\sqrt K`           :math:`K^{-2/3}`  :math:`K^{-2/3}` beyond :math:`B_{K,D}`
 limited by a mean time, zero beta   :math:`K^{-2/3}`  :math:`K^{-2/3}` beyond 0
 the same, :math:`\beta > 0`         :math:`K^{-3/4}`  :math:`K^{-3/4}` beyond the throughput bound
+the same, :math:`\beta < 0`         :math:`K^{-1/2}`  :math:`K^{-1}` beyond 0, both up to logarithms
 ==================================  ================  =====================================
 
 The bounds and identities are theorems; the expansions are formal, and agree with the exact optima.
@@ -23,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize_scalar
-from scipy.special import erfcx
+from scipy.special import erfcx, wrightomega
 
 from qcore import _checks
 from qcore.deferral import _parameters, _spacing_constants
@@ -33,6 +34,7 @@ __all__ = [
     "ManyDeferrals",
     "SpacingExpansion",
     "TimeLimit",
+    "UnderloadedTimeLimit",
     "deferral_slot_value",
     "dsrt_spacing",
     "esrt_spacing",
@@ -41,6 +43,7 @@ __all__ = [
     "scaled_erlang_b",
     "scaled_waiting_room_blocking",
     "throughput_floor",
+    "underloaded_time_limit",
     "waiting_room_blocking",
 ]
 
@@ -120,6 +123,23 @@ class TimeLimit:
 
     rearrival_rate: float
     excess: float
+
+
+@dataclass(frozen=True)
+class UnderloadedTimeLimit:
+    r"""The best rate of returns below capacity when only the mean deferral time is limited.
+
+    Attributes
+    ----------
+    rearrival_rate : float
+        Best rate :math:`\alpha^*`, per unit of time; as many as :math:`\alpha^* \hat T` customers
+        are then deferred.
+    blocking_probability : float
+        Fraction of customers lost.
+    """
+
+    rearrival_rate: float
+    blocking_probability: float
 
 
 def scaled_erlang_b(beta):
@@ -590,6 +610,80 @@ def mean_time_limit(scaled_beta, max_deferral_time):
         excess, bounds=(grid[best - 1], grid[best + 1]), method="bounded", options={"xatol": 1e-10}
     )
     return TimeLimit(rearrival_rate=math.exp(found.x), excess=float(found.fun))
+
+
+def underloaded_time_limit(servers, beta, max_deferral_time, service_rate=1.0):
+    r"""Approximate the best rate of returns below capacity when only a mean time is limited.
+
+    For :math:`\beta < 0` and :math:`K \to \infty`, to leading order in :math:`1/\ln K`, with
+    :math:`y e^y = |\beta|^3 (\mu\hat T)^2 e^{\mu\hat T} \sqrt K / 2`,
+
+    .. math::
+
+        \alpha^* \sim \frac{\sqrt K}{|\beta| \hat T} \, y, \qquad
+        P_B \sim \frac{h}{h + |\beta|} \, \frac{y^2 + 2y}{\beta^2 (\mu\hat T)^2 K}
+
+    so that the loss is of the order :math:`(\ln K)^2/K`.
+
+    Parameters
+    ----------
+    servers : float
+        Number of servers :math:`K \ge 1`.
+    beta : float
+        Load :math:`\beta = (\lambda/\mu - K)/\sqrt K`, from -30 to -0.01.
+    max_deferral_time : float
+        Largest mean time :math:`\hat T` from a blocked arrival to its return, from 1e-3 to 1e3 mean
+        service times.
+    service_rate : float, optional
+        Service rate :math:`\mu` of one server, per unit of time.
+
+    Returns
+    -------
+    UnderloadedTimeLimit
+        Rate and loss.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its range.
+
+    Notes
+    -----
+    A formal expansion: the two terms balanced are arrivals lost because all places are taken,
+    :math:`\frac{h|\beta|}{h+|\beta|} e^{\mu\hat T - |\beta|a\mu\hat T} K^{-1/2}` with
+    :math:`\alpha = a\mu\sqrt K`, and lost returns, :math:`\frac{h}{h+|\beta|} a^2 K^{-1}`. Its
+    relative error is of the order :math:`1/\ln K` and therefore large: at :math:`\beta = -1`,
+    :math:`\mu\hat T = 1` and :math:`K = 10^3, 10^5, 10^7` the exact loss is 0.79, 1.04, 1.13 of it,
+    the exact rate 0.84, 0.90, 0.95. It presumes :math:`y \gg 1`.
+
+    References
+    ----------
+    Kagrecha and Nair, arXiv 1910.12894 (2019), section V, where the question is asked.
+
+    Examples
+    --------
+    >>> underloaded_time_limit(10**6, -1.0, 1.0)
+    UnderloadedTimeLimit(rearrival_rate=5508.34..., blocking_probability=9.2378...e-06)
+    """
+    servers = _checks.scalar("servers", servers, at_least=1.0)
+    beta = _checks.scalar("beta", beta, at_least=-_LARGEST_BETA, at_most=-0.01)
+    service_rate = _parameters.rate("service_rate", service_rate)
+    time = service_rate * _parameters.time("max_deferral_time", max_deferral_time)
+    time = _checks.scalar("service_rate * max_deferral_time", time, at_least=1e-3, at_most=1e3)
+    log_argument = (
+        3.0 * math.log(-beta)
+        + 2.0 * math.log(time)
+        + time
+        + 0.5 * math.log(servers)
+        - math.log(2.0)
+    )
+    root = float(wrightomega(log_argument))  # root * exp(root) = exp(log_argument)
+    hazard = float(_hazard(beta))
+    scale = root / (-beta * time)
+    return UnderloadedTimeLimit(
+        rearrival_rate=service_rate * scale * math.sqrt(servers),
+        blocking_probability=hazard / (hazard - beta) * scale**2 * (1.0 + 2.0 / root) / servers,
+    )
 
 
 def _hazard(beta):
