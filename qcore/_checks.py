@@ -4,6 +4,8 @@ import operator
 
 import numpy as np
 
+_LARGEST_COUNT = np.iinfo(np.int64).max
+
 
 def real(
     name,
@@ -17,9 +19,16 @@ def real(
 ):
     """Return ``value`` as an array of floats (0-d for a scalar), each element in the domain."""
     try:
-        array = np.asarray(value, dtype=float)
+        array = np.asarray(value)
+        if array.dtype.kind not in "biufO" or (array.dtype == object and None in array):
+            raise TypeError
+        array = array.astype(float)
+    except OverflowError:
+        raise ValueError(f"{name} = {shown(value)}: must be at most 1.8e308 in size") from None
     except (TypeError, ValueError):
-        raise ValueError(f"{name} = {value!r}: must be a real number or an array of them") from None
+        raise ValueError(
+            f"{name} = {shown(value)}: must be a real number or an array of them"
+        ) from None
     inside = ~np.isnan(array) if allow_infinite else np.isfinite(array)
     if at_least is not None:
         inside &= array >= at_least
@@ -41,31 +50,53 @@ def scalar(name, value, **domain):
     """Return ``value`` as one Python float in the domain; see `real`."""
     array = real(name, value, **domain)
     if array.ndim:
-        raise ValueError(f"{name} = {value!r}: must be a single number, not an array")
+        raise ValueError(f"{name} = {shown(value)}: must be a single number, not an array")
     return float(array)
 
 
 def count(name, value, *, at_least=0, at_most=None):
-    """Return ``value`` as an int; a float with an integer value is refused, as indices are."""
+    """Return ``value`` as an int; a float with an integer value is refused, as indices are.
+
+    What does not fit into 64 bits is refused too: no array has that many elements.
+    """
     allowed = f"must be an integer >= {at_least}"
     if at_most is not None:
         allowed += f" and <= {at_most}"
     try:
         integer = operator.index(value)
     except TypeError:
-        raise ValueError(f"{name} = {value!r}: {allowed}") from None
-    if isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} = {value!r}: {allowed}")
-    if integer < at_least or (at_most is not None and integer > at_most):
-        raise ValueError(f"{name} = {value!r}: {allowed}")
+        raise ValueError(f"{name} = {shown(value)}: {allowed}") from None
+    if at_most is None and integer > _LARGEST_COUNT:
+        allowed += f" and <= {_LARGEST_COUNT}"
+    inside = at_least <= integer <= (_LARGEST_COUNT if at_most is None else at_most)
+    if isinstance(value, bool | np.bool_) or not inside:
+        raise ValueError(f"{name} = {shown(value)}: {allowed}")
     return integer
 
 
 def choice(name, value, allowed):
     """Return ``value`` if it is one of ``allowed``."""
     if value not in allowed:
-        raise ValueError(f"{name} = {value!r}: must be one of {', '.join(map(repr, allowed))}")
+        raise ValueError(f"{name} = {shown(value)}: must be one of {', '.join(map(repr, allowed))}")
     return value
+
+
+def broadcast(**arguments):
+    """Return the arrays given by name, broadcast against each other."""
+    try:
+        return np.broadcast_arrays(*arguments.values())
+    except ValueError:
+        shapes = ", ".join(f"{name} {np.shape(value)}" for name, value in arguments.items())
+        raise ValueError(f"shapes of {shapes}: must broadcast against each other") from None
+
+
+def shown(value):
+    """Return ``value`` as a message shows it: its repr, cut short where that is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write out integers of thousands of digits
+        return f"an integer of {value.bit_length()} bits"
+    return text if len(text) <= 200 else f"{text[:150]}…{text[-20:]}"
 
 
 def unwrap(result):

@@ -326,8 +326,8 @@ def rejection_coefficients(gamma, profile, order, control=None):
 
 
 def _probability(measure, servers, gamma, profile, order, control):
-    servers, gamma = np.broadcast_arrays(
-        _checks.real("servers", servers, above=0), _checks.real("gamma", gamma)
+    servers, gamma = _checks.broadcast(
+        servers=_checks.real("servers", servers, above=0), gamma=_checks.real("gamma", gamma)
     )
     result = np.empty(servers.shape)
     for value in np.unique(gamma):

@@ -41,6 +41,9 @@ PROFILES = [
 ]
 ACCURACY = 2e-15
 
+# No warning may escape, from whatever a function of one's own overflows.
+pytestmark = pytest.mark.filterwarnings("error")
+
 quick = settings(derandomize=True, deadline=None, max_examples=60)
 
 
@@ -271,6 +274,59 @@ def test_custom_profiles_find_what_was_not_given():
     assert from_local(lambda x: x, integral=lambda x: x * x / 2).f(2.0) == math.exp(-2)
 
 
+def test_rates_that_overflow():
+    # a = x³ overflows as a power, e^x within the grid on which a is checked.
+    assert from_local(lambda x: x**3 + 2 * x).gamma_min == -math.inf
+    steep = from_local(np.exp)
+    assert steep.gamma_min == -math.inf
+    assert steep.log_f([0, 1, 600, 800]).tolist() == pytest.approx(
+        [0, 1 - math.e, 1 - math.exp(600), -math.inf], rel=1e-14
+    )
+    with mp.workdps(50):
+        transform = mp.quad(lambda x: mp.exp(-x / 2 + 1 - mp.exp(x)), [0, 1, 5])
+        terms = [mp.mpf(1)]
+        while terms[-1] > 1e-30:
+            u = mp.exp(mp.mpf(len(terms)) / 10) / 10
+            terms.append(terms[-1] / (1 + u))
+        delay = 1 / (1 + (1 / mp.mpf(erlang_b(100, 100.0)) - 1) / mp.fsum(terms))
+    assert steep.laplace(0.5) == pytest.approx(float(transform), rel=1e-14)
+    assert delay_probability(100, 1.0, steep) == pytest.approx(float(delay), rel=1e-14)
+
+
+def test_a_rate_that_is_rounded_near_zero():
+    # 1 − e^(−x) has an absolute error of 1e-16: so has the integral, over an interval of 1e-9.
+    rounded = from_local(lambda x: 1 - np.exp(-x))
+    exact = from_local(lambda x: -np.expm1(-x))
+    x = np.array([1e-12, 1e-9, 1e-6, 1e-3, 1.0, 30.0])
+    assert np.all(np.abs(rounded.log_f(x) - exact.log_f(x)) <= 2e-16 * np.maximum(x, 0.1 * x))
+    assert exact.log_f(x).tolist() == pytest.approx((-x - np.expm1(-x)).tolist(), rel=1e-3)
+    assert rounded.laplace(0.5) == pytest.approx(exact.laplace(0.5), rel=1e-14)
+
+
+@pytest.mark.parametrize("measure", [delay_probability, rejection_probability])
+def test_a_profile_that_reaches_zero_at_the_end_of_its_support(measure):
+    # f = 1 − x/2, whose a = 1/(2 − x) has no integral up to the end: at s = 100 there are 20 terms.
+    profile = from_global(lambda x: np.maximum(1 - x / 2, 0), a=lambda x: 1 / (2 - x), support=2)
+    for rho in (0.5, 0.9, 1.0, 1.3):
+        with mp.workdps(30):
+            waiting = mp.fsum((1 - mp.mpf(n) / 20) * mp.mpf(rho) ** n for n in range(1, 20))
+            delayed = 1 + waiting
+            if measure is rejection_probability:
+                delayed += -waiting / mp.mpf(rho)
+            below = sum(mp.mpf(100 * rho) ** k / mp.factorial(k) for k in range(101))
+            inverse = below * mp.factorial(100) / mp.mpf(100 * rho) ** 100
+            expected = delayed / (inverse + waiting)
+        assert measure(100, rho, profile) == pytest.approx(float(expected), rel=1e-13)
+
+
+def wavy_f(x):
+    return np.exp(-x - np.sin(x) / 2)
+
+
+def wavy_a(x):
+    return 1 + np.cos(x) / 2
+
+
 @pytest.mark.parametrize(
     ("build", "message"),
     [
@@ -284,6 +340,23 @@ def test_custom_profiles_find_what_was_not_given():
         (lambda: from_local(lambda x: x - 1), "must be non-negative"),
         (lambda: from_local(lambda x: x, integral=lambda x: x), "integral of a"),
         (lambda: from_local(lambda x: x, gamma_min=1.0), "gamma_min = 1.0"),
+        (lambda: from_local(lambda x: x, gamma_min=-(10**400)), "gamma_min = -1000.*must be at most"),
+        (lambda: from_local(lambda x: "much"), r"a\(0.0\): must be a real number or infinite"),
+        (lambda: from_local(lambda x: x + 1j), r"a\(0.0\): must be a real number or infinite"),
+        (lambda: from_local(lambda x: None), r"a\(0.0\) = nan: must be a number"),
+        (
+            lambda: from_local(math.exp),
+            r"a\(749.8.*must be .* infinite, but there is OverflowError",
+        ),
+        (lambda: from_local(lambda x: np.log(x)), r"a\(0.0\) = -inf: a must be non-negative"),
+        (lambda: from_local(lambda x: 1 / x), r"a\(0.0\) = inf: a must not decrease"),
+        (lambda: from_local(np.floor).laplace(0.5), "integral of a failed: .* pass integral"),
+        (
+            lambda: rejection_probability(
+                4, 0.9, from_global(wavy_f, a=lambda x: wavy_a(x) + 1e-6 * np.sin(1e9 * x))
+            ),
+            "integral of a failed: .* pass another a",
+        ),
         (lambda: ModifiedDrift(0.0), "p = 0.0"),
         (lambda: ModifiedDrift(1.5), "p = 1.5"),
         (lambda: Abandonment(0.0), "abandonment_rate = 0.0"),
@@ -293,6 +366,8 @@ def test_custom_profiles_find_what_was_not_given():
         (lambda: ModifiedDrift(0.5).laplace(-2.0), "must be above gamma_min = -0.693"),
         (lambda: OpenAdmission().laplace(0.0), "gamma = 0.0"),
         (lambda: OpenAdmission().laplace(1.0, -1), "derivative = -1"),
+        (lambda: OpenAdmission().laplace(1.0, 10**400), "derivative = 1000.* <= 1000"),
+        (lambda: OpenAdmission().derivatives_at_zero(10**5000), "n = an integer of 16610 bits"),
         (lambda: OpenAdmission().f(-1.0), "x = -1.0"),
         (lambda: PowerDecay(2.0).resolve_control("local"), "global profile only"),
         (lambda: OpenAdmission().resolve_control("central"), "must be one of 'global', 'local'"),
@@ -612,6 +687,8 @@ def test_distribution_refuses_what_does_not_fit():
         queue_distribution(10**8, 1 - 1e-9, OpenAdmission())
     with pytest.raises(ValueError, match=r"servers = 2\.5"):
         queue_distribution(2.5, 0.5, OpenAdmission())
+    with pytest.raises(ValueError, match=r"servers = 1000.*: must be an integer >= 1 and <= "):
+        queue_distribution(10**400, 0.5, OpenAdmission())
 
 
 # ---------------------------------------------------------------- stability
@@ -763,6 +840,16 @@ def test_arrays_broadcast_and_scalars_are_floats():
         ((3, 0.5, "open"), "profile = 'open': must be a ScalingProfile"),
         ((3, 0.5, OpenAdmission(), "none"), "control = 'none'"),
         ((3, 0.5, PowerDecay(2.0), "local"), "global profile only"),
+        ((None, 0.5, OpenAdmission()), "servers = None: must be a real number"),
+        (("5", 0.5, OpenAdmission()), "servers = '5': must be a real number"),
+        ((1j, 0.5, OpenAdmission()), "servers = 1j: must be a real number"),
+        (([1, [2, 3]], 0.5, OpenAdmission()), "servers = [1, [2, 3]]: must be a real number"),
+        (([1, None], 0.5, OpenAdmission()), "servers = [1, None]: must be a real number"),
+        ((3, 10**5000, OpenAdmission()), "traffic_intensity = an integer of 16610 bits: must be at most"),
+        (
+            ([1, 2], [0.5, 0.6, 0.7], OpenAdmission()),
+            "shapes of servers (2,), traffic_intensity (3,): must broadcast",
+        ),
     ],
 )
 def test_bad_arguments_are_named(measure, arguments, message):
@@ -770,7 +857,7 @@ def test_bad_arguments_are_named(measure, arguments, message):
         measure(*arguments)
 
 
-anything = st.one_of(st.floats(), st.integers(), st.none(), st.text(max_size=3))
+anything = st.one_of(st.floats(), st.integers(), st.just(10**400), st.none(), st.text(max_size=3))
 
 
 @settings(quick, max_examples=40)

@@ -7,13 +7,15 @@ import numpy as np
 
 from qcore import _checks
 from qcore.admission._profiles import ScalingProfile, derivatives_of_a
-from qcore.admission._quadrature import QuadratureError, cumulative_integral
+from qcore.admission._quadrature import QuadratureError, cumulative_integral, integrals
 
 # Where a function is checked: 0, and 1e-6 to 1e6 in steps of a factor of about 1.3.
 _GRID = np.concatenate([[0.0], np.geomspace(1e-6, 1e6, 97)])
 _ROUNDING = 8 * np.finfo(float).eps
 _DIGITS = 50
 _UNDERFLOW = 1e-290
+_OVERFLOW = 1e300
+_UNSEEN = 1e-17  # in ln f
 # How functions refuse numbers that are no floats.
 _REFUSALS = (TypeError, ValueError, AttributeError, ArithmeticError)
 
@@ -114,6 +116,18 @@ def from_local(
         If a decreases, is negative or is not a number somewhere on a grid of points from 0 to
         10⁶; or if something cannot be found numerically: the message says what to pass.
 
+    Notes
+    -----
+    Where a overflows it counts as infinite, and f as 0. Without ``integral``, ln f has an error
+    of 1e-15 of itself, or of 1e-17 where it is that small.
+
+    Under global control and for the transform a is integrated from one number of waiting
+    customers to the next, which takes thousands of values of a. A function of arrays gives them
+    at once: a delay probability at 1000 servers takes 2 seconds with an a that knows mpmath
+    numbers only, a fiftieth of that with one of Python floats, a hundredth with one of arrays.
+    With such an a, pass ``integral`` and ``laplace``, or an ``a`` of arrays together with
+    ``derivatives_at_zero`` and ``a_derivatives``.
+
     Examples
     --------
     >>> from qcore.admission import from_local
@@ -163,8 +177,7 @@ class _FromGlobal(_Custom):
         _refuse("f", values, _GRID, values < 0, "must be non-negative")
         if abs(values[0] - 1) > _ROUNDING:
             raise ValueError(f"f(0) = {float(values[0])!r}: must be 1")
-        rising = np.concatenate([[False], np.diff(values) > _ROUNDING * values[1:]])
-        _refuse("f", values, _GRID, rising, "must not increase")
+        _refuse("f", values, _GRID, _falls(-values, _ROUNDING), "must not increase")
         self._gamma_min = None if gamma_min is None else _gamma_min(gamma_min)
         if gamma_min is None and self.support < math.inf:
             self._gamma_min = -math.inf
@@ -220,8 +233,7 @@ class _FromGlobal(_Custom):
         if control == "local":
             x = _GRID[(self.support >= _GRID) & (self._f(_GRID) > _UNDERFLOW)]
             values = self._a(x)
-            falling = np.concatenate([[False], np.diff(values) < -1e-9 * np.abs(values[1:])])
-            _refuse("a", values, x, falling, "must not decrease under local control")
+            _refuse("a", values, x, _falls(values, 1e-9), "must not decrease under local control")
         return control
 
     def _f(self, x):
@@ -237,11 +249,17 @@ class _FromGlobal(_Custom):
         return logarithms
 
     def _log_ratio(self, x, step):
-        if self._rate:
-            return super()._log_ratio(x, step)
         before, after = self._log_f(x), self._log_f(x + step)
         gone = np.isneginf(after)
-        return np.where(gone, -np.inf, np.where(gone, 0.0, after) - np.where(gone, 0.0, before))
+        values = np.where(gone, -np.inf, np.where(gone, 0.0, after) - np.where(gone, 0.0, before))
+        if self._rate:
+            # A difference that does not cancel is as good as the integral, which may be improper.
+            near = values > -1
+            try:
+                values[near] = -integrals(self._rate, x[near], step)
+            except QuadratureError as error:
+                raise ValueError(f"the integral of a failed: {error}; pass another a") from None
+        return values
 
     def _a(self, x):
         inside = np.minimum(x, self.support)
@@ -269,8 +287,9 @@ class _FromLocal(_Custom):
         self._integral = None if integral is None else _on_arrays("integral", integral)
         values = self._rate(_GRID)
         _refuse("a", values, _GRID, values < 0, "must be non-negative")
-        falling = np.concatenate([[False], np.diff(values) < -_ROUNDING * values[1:]])
-        _refuse("a", values, _GRID, falling, "must not decrease under local control")
+        _refuse(
+            "a", values, _GRID, _falls(values, _ROUNDING), "must not decrease under local control"
+        )
         self._gamma_min = None if gamma_min is None else _gamma_min(gamma_min)
         if self._integral is not None:
             x = _GRID[_GRID < 1e3]
@@ -291,10 +310,15 @@ class _FromLocal(_Custom):
     def _log_f(self, x):
         if self._integral is not None:
             return -self._integral(x)
+        # Beyond, the integral of a overflows, or a is infinite: f is 0.
+        with np.errstate(over="ignore"):
+            finite = self._rate(x) * np.maximum(x, 1) < _OVERFLOW
+        values = np.full(np.shape(x), -np.inf)
         try:
-            return -cumulative_integral(self._rate, x)
+            values[finite] = 0.0 - cumulative_integral(self._rate, x[finite], absolute=_UNSEEN)
         except QuadratureError as error:
             raise ValueError(f"the integral of a failed: {error}; pass integral") from None
+        return values
 
     def _a(self, x):
         return self._rate(x)
@@ -303,19 +327,38 @@ class _FromLocal(_Custom):
         return _derivatives("a", self._given_a, self._given_derivatives, n, "from_local")
 
 
+def _falls(values, rounding):
+    """Return where a value is below the one before it, by more than rounding; they may be ±∞."""
+    rises = values[1:] + rounding * np.abs(values[1:]) >= values[:-1]
+    return np.concatenate([[False], ~rises])
+
+
 def _on_arrays(name, function):
     """Return ``function`` as a map of float arrays to float arrays of the same shape."""
     if not callable(function):
         raise ValueError(f"{name} = {function!r}: must be a function of x")
 
+    def one_by_one(x):
+        for u in x.flat:
+            try:
+                yield float(function(float(u)))
+            except (TypeError, ValueError, ArithmeticError) as error:
+                raise ValueError(
+                    f"{name}({float(u)!r}): must be a real number or infinite, but there is "
+                    f"{type(error).__name__}: {error}"
+                ) from error
+
     def on_arrays(x):
         x = np.asarray(x, dtype=float)
-        try:
-            values = np.asarray(function(x), dtype=float)
-        except (TypeError, ValueError, AttributeError):
-            values = None
-        if values is None or values.shape not in (x.shape, ()):
-            values = np.array([float(function(float(u))) for u in x.flat]).reshape(x.shape)
+        # What overflows becomes infinite or zero, which is checked where it matters.
+        with np.errstate(all="ignore"):
+            try:
+                values = np.asarray(function(x))
+                values = None if np.iscomplexobj(values) else values.astype(float)
+            except (TypeError, ValueError, AttributeError, ArithmeticError):
+                values = None
+            if values is None or values.shape not in (x.shape, ()):
+                values = np.fromiter(one_by_one(x), float, x.size).reshape(x.shape)
         values = np.broadcast_to(values, x.shape)
         if np.any(np.isnan(values)):
             first = float(x[np.isnan(values)].flat[0])
@@ -337,8 +380,12 @@ def _refuse(name, values, x, wrong, allowed):
 
 
 def _require_antiderivative(name, rate, other_name, antiderivative, x):
-    x = x[np.isfinite(rate(x))]
-    expected = cumulative_integral(rate, x, 1e-9)
+    with np.errstate(over="ignore"):
+        x = x[rate(x) * np.maximum(x, 1) < _OVERFLOW]
+    try:
+        expected = cumulative_integral(rate, x, 1e-9)
+    except QuadratureError as error:
+        raise ValueError(f"{name}: its integral failed: {error}") from None
     values = antiderivative(x)
     wrong = ~(np.abs(values - expected) <= 1e-6 * (1 + expected))
     if np.any(wrong):
@@ -430,7 +477,8 @@ def _log_slope(f, x):
 def _limit(rate, advice):
     """Return the limit of a non-negative rate at infinity: a number, or ∞ if it keeps growing."""
     try:
-        values = np.array([rate(2.0**k) for k in range(0, 1000, 8)])
+        with np.errstate(all="ignore"):
+            values = np.array([rate(2.0**k) for k in range(0, 1000, 8)])
     except (ImportError, *_REFUSALS):
         raise ValueError(advice) from None
     last, before = values[-1], values[-6]
@@ -452,13 +500,13 @@ def _complex_step_rate(f, x):
         value = complex(f(complex(u, step)))
         return -value.imag / step / value.real
 
-    try:
-        rates = np.array([one(float(u)) for u in np.ravel(x)])
-        width = 1e-4 * (1 + np.ravel(x))
-        ends = [np.array([float(f(float(v))) for v in np.ravel(x) + d]) for d in (0, width)]
-    except _REFUSALS:
-        raise ValueError(advice) from None
-    with np.errstate(divide="ignore", invalid="ignore"):
+    width = 1e-4 * (1 + np.ravel(x))
+    with np.errstate(all="ignore"):
+        try:
+            rates = np.array([one(float(u)) for u in np.ravel(x)])
+            ends = [np.array([float(f(float(v))) for v in np.ravel(x) + d]) for d in (0, width)]
+        except _REFUSALS:
+            raise ValueError(advice) from None
         slopes = -np.diff(np.log(ends), axis=0)[0] / width
     usable = np.isfinite(slopes)
     wrong = np.abs(rates - slopes) > 1e-2 * (np.abs(rates) + np.abs(slopes)) + 1e-3

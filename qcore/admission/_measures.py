@@ -244,7 +244,7 @@ def queue_distribution(servers, traffic_intensity, profile, control=None):
     Parameters
     ----------
     servers : int
-        Number of servers s ≥ 1.
+        Number of servers s, 1 to 2^53.
     traffic_intensity : float
         Offered load over servers, ρ > 0; it may exceed 1.
     profile, control
@@ -280,7 +280,7 @@ def queue_distribution(servers, traffic_intensity, profile, control=None):
     >>> law.number_in_system.tolist(), law.probability.tolist()
     ([0, 1, 2], [0.4, 0.4, 0.2])
     """
-    s = _checks.count("servers", servers, at_least=1)
+    s = _checks.count("servers", servers, at_least=1, at_most=2**53)
     rho = _checks.scalar("traffic_intensity", traffic_intensity, above=0)
     how = _profile(profile).resolve_control(control)
     _require_stable(s, rho, profile, how)
@@ -575,6 +575,9 @@ def _on_each(function, servers, traffic_intensity, profile, control, kind):
     servers = _checks.real("servers", servers, above=0)
     traffic_intensity = _checks.real("traffic_intensity", traffic_intensity, at_least=0)
     how = _profile(profile).resolve_control(control)
-    pairs = np.broadcast(servers, traffic_intensity)
+    servers, traffic_intensity = _checks.broadcast(
+        servers=servers, traffic_intensity=traffic_intensity
+    )
+    pairs = zip(servers.flat, traffic_intensity.flat, strict=True)
     values = [function(float(s), float(rho), how) for s, rho in pairs]
-    return np.array(values, dtype=kind).reshape(pairs.shape) if pairs.shape else values[0]
+    return np.array(values, dtype=kind).reshape(servers.shape) if servers.ndim else values[0]

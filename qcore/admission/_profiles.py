@@ -11,6 +11,7 @@ from qcore import _checks
 from qcore.admission._quadrature import QuadratureError, integrals, log_integral
 
 LOG_ROUNDING = math.log(np.finfo(float).eps)
+_MOST_DERIVATIVES = 1000
 _LARGEST_LOG = math.log(np.finfo(float).max)
 
 
@@ -67,7 +68,7 @@ class ScalingProfile(ABC):
         gamma : array_like
             γ > ``gamma_min`` (≥ if the integral is finite there).
         derivative : int, optional
-            n ≥ 0, the order of the derivative.
+            n, the order of the derivative, 0 to 1000.
 
         Raises
         ------
@@ -84,7 +85,7 @@ class ScalingProfile(ABC):
         also γ²/θ times 2.2e-16 where γ < 0, which is the effect of rounding γ.
         """
         gamma = _checks.real("gamma", gamma)
-        n = _checks.count("derivative", derivative)
+        n = _checks.count("derivative", derivative, at_most=_MOST_DERIVATIVES)
         values = np.empty(gamma.shape)
         for index, value in np.ndenumerate(gamma):
             self._require_finite(float(value), n)
@@ -108,11 +109,21 @@ class ScalingProfile(ABC):
 
     def derivatives_at_zero(self, n):
         """Return the right-hand limits f(0+), f′(0+), …, f⁽ⁿ⁾(0+) as an array of n + 1 floats."""
-        return np.asarray(self._derivatives(_checks.count("n", n)), dtype=float) + 0.0
+        return (
+            np.asarray(
+                self._derivatives(_checks.count("n", n, at_most=_MOST_DERIVATIVES)), dtype=float
+            )
+            + 0.0
+        )
 
     def a_derivatives_at_zero(self, n):
         """Return a(0), a′(0), …, a⁽ⁿ⁾(0) as an array of n + 1 floats."""
-        return np.asarray(self._a_derivatives(_checks.count("n", n)), dtype=float) + 0.0
+        return (
+            np.asarray(
+                self._a_derivatives(_checks.count("n", n, at_most=_MOST_DERIVATIVES)), dtype=float
+            )
+            + 0.0
+        )
 
     def resolve_control(self, control=None):
         """Return the control to use: ``control``, or the profile's own if it is None."""
@@ -179,7 +190,7 @@ class ScalingProfile(ABC):
     def log_abs_derivative(self, gamma, derivative):
         """Return ln|L⁽ⁿ⁾(γ)| for one γ, which stays in range; −∞ if it vanishes."""
         gamma = _checks.scalar("gamma", gamma)
-        n = _checks.count("derivative", derivative)
+        n = _checks.count("derivative", derivative, at_most=_MOST_DERIVATIVES)
         self._require_finite(gamma, n)
         if self.support == 0:
             return -math.inf

@@ -104,16 +104,20 @@ def _narrowed(log_g, t, values):
     raise QuadratureError("the integrand is too narrow a peak")
 
 
-def cumulative_integral(function, x, tolerance=1e-15):
+def cumulative_integral(function, x, tolerance=1e-15, absolute=0.0):
     """Return the integrals of ``function`` from 0 to each element of the array ``x`` >= 0."""
     ends, inverse = np.unique(np.ravel(x), return_inverse=True)
     starts = np.concatenate([[0.0], ends[:-1]])
-    pieces = integrals(function, starts, ends - starts, tolerance)
+    pieces = integrals(function, starts, ends - starts, tolerance, absolute)
     return np.cumsum(pieces)[inverse].reshape(np.shape(x))
 
 
-def integrals(function, starts, widths, tolerance=1e-13):
-    """Return the integrals over each [start, start + width]: Gauss–Legendre, halved as needed."""
+def integrals(function, starts, widths, tolerance=1e-13, absolute=0.0):
+    """Return the integrals over each [start, start + width]: Gauss–Legendre, halved as needed.
+
+    An interval is done when halving changes it by less than ``tolerance`` of the sum so far, or
+    by less than ``absolute``, or by rounding.
+    """
     widths = np.broadcast_to(widths, starts.shape)
     whole = _gauss(function, starts, widths)
     result = np.zeros_like(whole)
@@ -125,7 +129,8 @@ def integrals(function, starts, widths, tolerance=1e-13):
         if not np.all(np.isfinite(left + right)):
             raise QuadratureError("the integrand is not a finite number everywhere")
         difference = np.abs(left + right - whole)
-        done = (difference <= tolerance * scale[owner]) | (difference <= 4e-16 * np.abs(whole))
+        allowed = np.maximum(tolerance * scale[owner], absolute)
+        done = difference <= np.maximum(allowed, 4e-16 * np.abs(whole))
         np.add.at(result, owner[done], (left + right)[done])
         if np.all(done):
             return result
