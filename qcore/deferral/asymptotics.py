@@ -670,14 +670,9 @@ def underloaded_time_limit(servers, beta, max_deferral_time, service_rate=1.0):
     service_rate = _parameters.rate("service_rate", service_rate)
     time = service_rate * _parameters.time("max_deferral_time", max_deferral_time)
     time = _checks.scalar("service_rate * max_deferral_time", time, at_least=1e-3, at_most=1e3)
-    log_argument = (
-        3.0 * math.log(-beta)
-        + 2.0 * math.log(time)
-        + time
-        + 0.5 * math.log(servers)
-        - math.log(2.0)
-    )
-    root = float(wrightomega(log_argument))  # root * exp(root) = exp(log_argument)
+    # root * exp(root) = exp(log_argument), which itself may overflow.
+    log_argument = time + 0.5 * math.log(servers) + math.log(-(beta**3) * time**2 / 2.0)
+    root = float(wrightomega(log_argument))
     hazard = float(_hazard(beta))
     scale = root / (-beta * time)
     return UnderloadedTimeLimit(
