@@ -541,6 +541,7 @@ def extrapolated(sizes, values, exponents, expected, within, name=None):
 
     The last ``len(exponents) + 1`` values determine the constant ``c`` in
     ``c + sum(c_i * size**exponent_i)``, which must be within a relative distance of ``expected``.
+    ``values`` may be several such series; then ``expected`` has a constant for each of them.
     """
     needed = len(exponents) + 1
     if len(sizes) < needed:
@@ -548,6 +549,11 @@ def extrapolated(sizes, values, exponents, expected, within, name=None):
             f"{len(sizes)} sizes: {len(exponents)} exponents need {needed}"
         )
     what = f"{name}: " if name else ""
+    several = np.ndim(expected) > 0
+    constants = [float(one) for one in (expected if several else [expected])]
+    every = list(values) if several else [values]
+    if len(every) != len(constants):
+        raise ValueError(f"{len(every)} series for {len(constants)} constants")
 
     def run():
         with mpmath.workdps(50):
@@ -558,18 +564,22 @@ def extrapolated(sizes, values, exponents, expected, within, name=None):
                     for size in sizes[-needed:]
                 ]
             )
-            right = mpmath.matrix(
-                [mpmath.mpmathify(value) for value in values[-needed:]]
-            )
-            found = float(mpmath.lu_solve(matrix, right)[0])
-        if not abs(found - float(expected)) <= within * abs(float(expected)):
-            raise ClaimFailed(
-                f"{what}extrapolated to {found:.6g}, expected {float(expected):.6g}"
-            )
-        return {"constant": f"{found:.6g}"}
+            found = []
+            for series in every:
+                right = [mpmath.mpmathify(value) for value in series[-needed:]]
+                found.append(float(mpmath.lu_solve(matrix, mpmath.matrix(right))[0]))
+        for measured, constant in zip(found, constants, strict=True):
+            if not abs(measured - constant) <= within * abs(constant):
+                raise ClaimFailed(
+                    f"{what}extrapolated to {measured:.6g}, expected {constant:.6g}"
+                )
+        texts = [f"{measured:.6g}" for measured in found]
+        return {"constants": texts} if several else {"constant": texts[0]}
 
+    listed = ", ".join(f"{constant:.6g}" for constant in constants)
     summary = (
-        f"{what}constant {float(expected):.6g}, extrapolated, within {100 * within:g} %"
+        f"{what}{'constants' if several else 'constant'} {listed}, extrapolated, "
+        f"within {100 * within:g} %"
     )
     return Check(Evidence("rate", summary), run)
 

@@ -278,6 +278,18 @@ def test_extrapolation_accepts_the_constant_and_rejects_another():
         claims.extrapolated([1, 2], [1, 2], [-1, -2], 2, within=0.1)
 
 
+def test_extrapolation_of_several_series_rejects_one_that_is_wrong():
+    sizes = [100, 400, 1600]
+    series = [[c + 2 / s for s in sizes] for c in (3, -0.5)]
+    record, measured = check(claims.extrapolated(sizes, series, [-1, -2], [3, -0.5], 1e-9))
+    assert "constants 3, -0.5, extrapolated" in record.evidence[0].summary
+    assert measured == [{"constants": ["3", "-0.5"]}]
+    with pytest.raises(ClaimFailed, match=r"extrapolated to -0\.5, expected -0\.501"):
+        check(claims.extrapolated(sizes, series, [-1, -2], [3, -0.501], 1e-4))
+    with pytest.raises(ValueError, match="2 series for 1 constants"):
+        claims.extrapolated(sizes, series, [-1, -2], [3], 1e-9)
+
+
 def test_formal_needs_a_rate():
     rate = claims.slope([1, 10, 100], [1, 0.1, 0.01], -1)
     record, _ = check(claims.formal("an expansion"), rate)
