@@ -1,5 +1,6 @@
 """Checks of arguments: every message names the argument, its value and what is allowed."""
 
+import math
 import operator
 
 import numpy as np
@@ -54,22 +55,21 @@ def scalar(name, value, **domain):
     return float(array)
 
 
-def count(name, value, *, at_least=0, at_most=None):
+def count(name, value, *, at_least=0, at_most=_LARGEST_COUNT):
     """Return ``value`` as an int; a float with an integer value is refused, as indices are.
 
-    What does not fit into 64 bits is refused too: no array has that many elements.
+    What does not fit into 64 bits is refused too, unless ``at_most`` is infinite: no array has
+    that many elements.
     """
-    allowed = f"must be an integer >= {at_least}"
-    if at_most is not None:
-        allowed += f" and <= {at_most}"
     try:
         integer = operator.index(value)
+        inside = at_least <= integer <= at_most
     except TypeError:
-        raise ValueError(f"{name} = {shown(value)}: {allowed}") from None
-    if at_most is None and integer > _LARGEST_COUNT:
-        allowed += f" and <= {_LARGEST_COUNT}"
-    inside = at_least <= integer <= (_LARGEST_COUNT if at_most is None else at_most)
+        integer, inside = 0, False
     if isinstance(value, bool | np.bool_) or not inside:
+        allowed = f"must be an integer >= {at_least}"
+        if at_most != _LARGEST_COUNT or integer > at_most:
+            allowed += f" and <= {at_most}" if at_most < math.inf else ""
         raise ValueError(f"{name} = {shown(value)}: {allowed}")
     return integer
 

@@ -274,7 +274,7 @@ def deferrals(
     customers = count("customers", customers, at_least=1000)
     warmup = customers // 10 if warmup is None else count("warmup", warmup)
     _warn_if_short(customers, servers, arrival_rate / service_rate)
-    simulate = _simulation(policy, count("seed", seed))
+    simulate = _simulation(policy, count("seed", seed, at_most=np.inf))
     shape = (BATCHES + 1, max_deferrals + 1, servers + 1) if configurations else (0, 0, 0)
     occupancy = np.zeros(shape)
     accepted = np.zeros(shape[::2])

@@ -116,7 +116,7 @@ def replications(function, arguments, runs, seed, *, workers=-1, progress=True):
 
 def _seeds(seed, number):
     """Return independent seeds of 128 bits."""
-    children = np.random.SeedSequence(count("seed", seed)).spawn(number)
+    children = np.random.SeedSequence(count("seed", seed, at_most=np.inf)).spawn(number)
     return [int.from_bytes(child.generate_state(4).tobytes(), "little") for child in children]
 
 
