@@ -134,13 +134,13 @@ def alone():
 def report():
     """Measure everything and return the tables."""
     lines = [
-        "| model | K | D | against | here (ms) | there (ms) | times faster | difference |",
+        "| model | K | D | against | here (ms) | there (ms) | ratio | difference |",
         "|---|---:|---:|---|---:|---:|---:|---|",
     ]
     for model, peer, system, ours, theirs, difference in table():
         lines.append(
             f"| {model} | {system[0]} | {system[1]} | {peer} | {1e3 * ours:.3g} | "
-            f"{1e3 * theirs:.3g} | {theirs / ours:.0f} | {difference} |"
+            f"{1e3 * theirs:.3g} | {theirs / ours:.3g} | {difference} |"
         )
     lines += [
         "",
@@ -149,7 +149,7 @@ def report():
     ]
     for model, system, seconds in alone():
         lines.append(
-            f"| {model} | {system[0]} | {system[1]} | {system[4]:.4g} | {1e3 * seconds:.3g} |"
+            f"| {model} | {system[0]} | {system[1]} | {system[4]:.4g} | {1e3 * seconds:.4g} |"
         )
     return "\n".join(lines)
 
