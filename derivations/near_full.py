@@ -76,17 +76,22 @@ def best_deferrals(servers, beta, mean_time, guess):
             )
         return known[deferrals]
 
-    low, high = max(1, int(guess / 1.5)), int(1.5 * guess) + 3
-    golden = (math.sqrt(5) - 1) / 2
-    # The loss is flat: beyond a part 1e-4 a parabola is as good as more sections.
-    while high - low > max(4, 0.02 * guess):
-        left = round(high - golden * (high - low))
-        right = round(low + golden * (high - low))
+    lowest, highest = max(1, int(guess / 1.5)), int(1.5 * guess) + 3
+    low, high, golden = lowest, highest, (math.sqrt(5) - 1) / 2
+    left, right = (
+        round(high - golden * (high - low)),
+        round(low + golden * (high - low)),
+    )
+    # The loss is flat: through three points within 4 % a parabola is as good as more sections.
+    while high - low > max(5, 0.04 * guess) and low < left < right < high:
         if lost(left) < lost(right):
-            high = right
+            high, right = right, left
+            left = low + high - right
         else:
-            low = left
-    if high - low <= 5:
+            low, left = left, right
+            right = low + high - left
+        left, right = min(left, right), max(left, right)
+    if high - low <= 20:
         best = min(range(low, high + 1), key=lost)
     else:
         middle = (low + high) // 2
@@ -94,6 +99,6 @@ def best_deferrals(servers, beta, mean_time, guess):
             [low - middle, 0, high - middle], [lost(low), lost(middle), lost(high)], 2
         )
         best = middle + round(-curve[1] / (2 * curve[0]))
-    if not max(1, int(guess / 1.5)) < best < int(1.5 * guess) + 3:
+    if not lowest < best < highest:
         raise ValueError(f"guess = {guess}: the best number is not within a factor 1.5")
     return best, lost(best)
