@@ -31,6 +31,8 @@ from qcore.diffusion import (
 )
 from qcore.errors import UnstableSystem
 
+pytestmark = pytest.mark.filterwarnings("error")
+
 quick = settings(derandomize=True, deadline=None, max_examples=50)
 
 # Profiles with f in mpmath numbers and the right end of its support.
@@ -211,6 +213,22 @@ def test_paths_settle_in_the_stationary_law(profile, gamma):
     assert last.mean() == pytest.approx(
         mean(gamma, profile), abs=4 * math.sqrt(variance(gamma, profile) / paths) + 0.005
     )
+
+
+@pytest.mark.parametrize("step", [0.5, 0.1])
+def test_paths_err_by_their_step_and_by_nothing_else(step):
+    # Where the drift is −γ − x everywhere a step is X ← m(mX + √(2h)ξ) about −γ, m = 1 − d + d²/2
+    # with d = h/2: its stationary variance is 2hm²/(1 − m⁴), which is 0.973 and 0.9988, not 1.
+    horizon, paths = 200.0, 1000
+    path = sample_path(0.7, Abandonment(1.0), horizon, seed=4, step=step, paths=paths)
+    values = path.values[:, round(10 / step) :] + 0.7
+    half = 1 - step / 2 + step**2 / 8
+    expected = 2 * step * half**2 / (1 - half**4)
+    for averages, value in ((values.mean(axis=1), 0.0), ((values**2).mean(axis=1), expected)):
+        error = averages.std(ddof=1) / math.sqrt(paths)
+        assert error < 0.005
+        assert averages.mean() == pytest.approx(value, abs=4 * error)
+    assert expected == pytest.approx(1 - step**2 / 8, abs=step**3 / 30)
 
 
 def test_paths_have_quadratic_variation_two_and_the_right_grid():
