@@ -36,8 +36,32 @@ def test_power_costs_have_the_closed_form(power):
         problem = FluidControlProblem(1.2, service_rate, cost, lambda b, c=factor: c * b**power)
         expected = (cost * service_rate / (factor * power)) ** (1 / (power - 1))
         expected = min(expected, problem.largest_busy_fraction)
-        assert problem.optimal_busy_fraction == pytest.approx(expected, rel=0, abs=5e-12)
+        assert problem.optimal_busy_fraction == pytest.approx(expected, rel=2e-11, abs=0)
         assert problem.is_unique
+
+
+@pytest.mark.parametrize(
+    ("power", "digits"), [(1.05, 2e-11), (1.25, 2e-12), (2, 6e-14), (3, 6e-14), (8, 6e-14)]
+)
+def test_small_optima_of_power_costs_have_their_digits(power, digits):
+    for exponent, mantissa in itertools.product(range(-13, 0), (1.3, 2.9, 7.1)):
+        optimum = mantissa * 10.0**exponent
+        slope = 1.2 * power * optimum ** (power - 1)
+        with mpmath.workdps(40):
+            ratio = mpmath.mpf(slope) / (mpmath.mpf(1.2) * mpmath.mpf(power))
+            expected = float(ratio ** (1 / (mpmath.mpf(power) - 1)))
+        problem = FluidControlProblem(1.2, 1.0, slope, lambda b: 1.2 * b**power)
+        assert problem.optimal_busy_fraction == pytest.approx(expected, rel=digits, abs=0)
+        assert problem.is_unique
+
+
+def test_small_optima_of_costs_with_a_slope_at_zero_are_absolutely_accurate():
+    for exponent, mantissa in itertools.product(range(-12, -3), (1.3, 4.7)):
+        slope = 1.0 + 2 * mantissa * 10.0**exponent
+        problem = FluidControlProblem(1.2, 1.0, slope, lambda b: b + b * b)
+        assert problem.optimal_busy_fraction == pytest.approx((slope - 1) / 2, rel=0, abs=5e-15)
+        problem = FluidControlProblem(1.2, 1.0, slope, math.expm1)
+        assert problem.optimal_busy_fraction == pytest.approx(math.log(slope), rel=0, abs=5e-15)
 
 
 @pytest.mark.parametrize("offset", [0.0, 5.0, 1e3])
@@ -63,8 +87,9 @@ def test_corners_are_exact_even_where_the_slope_just_reaches_them():
 def test_tiny_optima_are_not_taken_for_zero():
     # b* = (a / (1.05 c))^20, far below the resolution of the slope at 0
     problem = FluidControlProblem(1.2, 1.0, 0.126, lambda b: 1.2 * b**1.05)
-    assert problem.optimal_busy_fraction == pytest.approx((0.126 / 1.26) ** 20, rel=1e-6)
-    assert FluidControlProblem(1, 1, 1e-10, square).optimal_busy_fraction == pytest.approx(5e-11)
+    assert problem.optimal_busy_fraction == pytest.approx((0.126 / 1.26) ** 20, rel=2e-11, abs=0)
+    tiny = FluidControlProblem(1, 1, 1e-10, square).optimal_busy_fraction
+    assert tiny == pytest.approx(5e-11, rel=1e-13, abs=0)
 
 
 @given(
@@ -182,14 +207,35 @@ def test_queue_and_wait_against_closed_forms(served):
             # Lomax, shape 1/2, infinite mean: s = (1 + w)^(-1/2), integral 2(√(1 + w) - 1)
             (stats.lomax(0.5), s**-2 - 1, 2 * (1 / s - 1)),
             (stats.uniform(), 1 - s, (1 - s**2) / 2),
+            # Weibull, shape 3
+            (
+                stats.weibull_min(3),
+                root ** (1 / mpmath.mpf(3)),
+                mpmath.gammainc(1 / mpmath.mpf(3), 0, root) / 3,
+            ),
         ]
         expected = [(float(wait), float(queue)) for _, wait, queue in cases]
     for (law, _, _), (wait, queue) in zip(cases, expected, strict=True):
         problem = FluidControlProblem(1.0, 1.0, 1.0, square, patience=law)
-        assert problem.waiting_time(float(served)) == pytest.approx(wait, rel=1e-9)
-        assert problem.queue_length(float(served)) == pytest.approx(queue, rel=1e-9)
-        if float(served) < 0.9:  # close to 1 the argument itself loses digits in 1 - b
-            assert problem.queue_length(float(served)) == pytest.approx(queue, rel=5e-14)
+        assert problem.waiting_time(float(served)) == pytest.approx(wait, rel=2e-15, abs=0)
+        assert problem.queue_length(float(served)) == pytest.approx(queue, rel=2e-15, abs=0)
+
+
+@pytest.mark.parametrize(("shape", "digits"), [(0.5, 4e-14), (3, 2e-15), (20, 2e-15)])
+def test_queue_and_wait_of_gamma_patience(shape, digits):
+    law = stats.gamma(shape)
+    problem = FluidControlProblem(1.0, 1.0, 1.0, square, patience=law)
+    for served in (1e-12, 1e-6, 0.01, 0.3, 0.5, 0.77, 0.999, 0.999999):
+        with mpmath.workdps(40):
+            k, s = mpmath.mpf(shape), mpmath.mpf(served)
+            wait = mpmath.findroot(
+                lambda w, k=k, s=s: mpmath.gammainc(k, w, regularized=True) - s,
+                float(law.isf(served)),
+                tol=1e-30,
+            )
+            queue = k * mpmath.gammainc(k + 1, 0, wait, regularized=True) + wait * s
+        assert problem.waiting_time(served) == pytest.approx(float(wait), rel=digits, abs=0)
+        assert problem.queue_length(served) == pytest.approx(float(queue), rel=digits, abs=0)
 
 
 @pytest.mark.parametrize(

@@ -26,18 +26,21 @@ def one_sided_slope(function, x, reach):
     The slope of the interpolating polynomial of degree 10 on a window beginning at ``x``; the
     window shrinks until three of them agree best, so that kinks beyond it do not matter (two agree
     by chance too often when a kink is within both). The error is that disagreement and what
-    rounding of ``function`` (1 ulp of its terms) can do.
+    rounding of ``function`` (1 ulp of its terms) can do. The search ends where that rounding alone
+    is more than the error found, unless shorter windows still reduce it, as they do close to the
+    zero of a function that vanishes there.
 
     ``function`` returns a value and the size of the terms it was made of.
     """
     slope, error = 0.0, np.inf
-    previous, disagreement, noise = None, np.inf, 0.0
+    previous, disagreement, noise, last_noise = None, np.inf, 0.0, np.inf
     width = reach
     floor = max(abs(x), 1e-290) * 64 * _EPS
-    while abs(width) > floor and noise < error:
+    while abs(width) > floor and (noise < error or noise < 0.75 * last_noise):
         points = x + width * _NODES
         values, sizes = np.array([function(float(point)) for point in points]).T
         estimate = float(_WEIGHTS @ (values - values[0])) / width
+        last_noise = noise or np.inf
         noise = _EPS * _NOISE_GAIN * float(sizes.max()) / abs(width)
         if previous is not None:
             last, disagreement = disagreement, abs(estimate - previous)
