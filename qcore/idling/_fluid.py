@@ -94,9 +94,9 @@ class FluidControlProblem:
     *Accuracy, measured* against closed forms at 40 digits, optima from 1e-13 to 1. For
     :math:`g_U = cb^k` the *relative* error of the busy fraction is below 1e-11 at
     :math:`k = 1.05`, 2e-12 at :math:`k = 1.25` and 1.5, and 6e-14 for :math:`k = 2, 3, 5, 8`,
-    however small the optimum. If :math:`g_U'(0) > 0` (exponential :math:`g_U`, :math:`b + b^2`) it is the
-    *absolute* error that stays small, below 4e-15 for optima below 1e-3 and 2e-13 above: a small
-    optimum is then the difference of two nearly equal slopes. Kinks within 1e-14; ends of affine
+    however small the optimum. If :math:`g_U'(0) > 0` (exponential :math:`g_U`, :math:`b + b^2`) it
+    is the *absolute* error that stays small, below 4e-15 for optima below 1e-3 and 2e-13 above: a
+    small optimum is then the difference of two nearly equal slopes. Kinks within 1e-14; ends of affine
     pieces within 1e-13 at kinks and 1e-11 at smooth joins; corners exact. The curvature of the cost
     divides the error: a cost that is affine to 12 digits has an interval of optima here. The
     optimal cost is within 1e-15.
