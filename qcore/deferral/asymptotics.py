@@ -367,7 +367,7 @@ def esrt_spacing(max_deferrals, beta):
     A formal expansion. Against exact optima at :math:`\beta = 0.1`, what remains times
     :math:`K^{1/3}` is -0.27 for :math:`D = 1` and -2.06 for :math:`D = 2` at :math:`K = 10^6`. The
     term of order :math:`K^{-1/6}` vanishes for :math:`D = 1` only. The expansion presumes
-    :math:`D \ll K^{1/9}`.
+    :math:`D \ll K^{1/12}`.
 
     References
     ----------
@@ -421,7 +421,7 @@ def dsrt_spacing(max_deferrals, beta):
     A formal expansion. The integral equation is solved by double-exponential quadrature, the
     coefficients to 1e-12 (leading) and 1e-10 (correction). At :math:`\beta = 0.1` and
     :math:`K = 10^7` the exact optimum is 0.1 %, 0.2 % and 0.4 % below both terms for
-    :math:`D = 1, 2, 3`. The expansion presumes :math:`D \ll K^{1/9}`.
+    :math:`D = 1, 2, 3`. The expansion presumes :math:`D \ll K^{1/12}`.
 
     References
     ----------
