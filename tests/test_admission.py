@@ -340,7 +340,10 @@ def wavy_a(x):
         (lambda: from_local(lambda x: x - 1), "must be non-negative"),
         (lambda: from_local(lambda x: x, integral=lambda x: x), "integral of a"),
         (lambda: from_local(lambda x: x, gamma_min=1.0), "gamma_min = 1.0"),
-        (lambda: from_local(lambda x: x, gamma_min=-(10**400)), "gamma_min = -1000.*must be at most"),
+        (
+            lambda: from_local(lambda x: x, gamma_min=-(10**400)),
+            "gamma_min = -1000.*must be at most",
+        ),
         (lambda: from_local(lambda x: "much"), r"a\(0.0\): must be a real number or infinite"),
         (lambda: from_local(lambda x: x + 1j), r"a\(0.0\): must be a real number or infinite"),
         (lambda: from_local(lambda x: None), r"a\(0.0\) = nan: must be a number"),
@@ -845,7 +848,10 @@ def test_arrays_broadcast_and_scalars_are_floats():
         ((1j, 0.5, OpenAdmission()), "servers = 1j: must be a real number"),
         (([1, [2, 3]], 0.5, OpenAdmission()), "servers = [1, [2, 3]]: must be a real number"),
         (([1, None], 0.5, OpenAdmission()), "servers = [1, None]: must be a real number"),
-        ((3, 10**5000, OpenAdmission()), "traffic_intensity = an integer of 16610 bits: must be at most"),
+        (
+            (3, 10**5000, OpenAdmission()),
+            "traffic_intensity = an integer of 16610 bits: must be at most",
+        ),
         (
             ([1, 2], [0.5, 0.6, 0.7], OpenAdmission()),
             "shapes of servers (2,), traffic_intensity (3,): must broadcast",
