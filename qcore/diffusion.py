@@ -15,7 +15,7 @@ from scipy.special import erfcx, ndtr
 
 from qcore import _checks
 from qcore.admission import ScalingProfile
-from qcore.admission._profiles import half_gaussian_moments, log_mills
+from qcore.admission._profiles import LARGEST, half_gaussian_moments, log_mills
 from qcore.admission._quadrature import integrals, log_integral
 from qcore.errors import UnstableSystem
 
@@ -33,6 +33,7 @@ __all__ = [
 # Beyond this γ the ratio Φ(γ)/φ(γ) is near overflow, and logarithms take over.
 _LARGE_GAMMA = 30.0
 _MUCH_CANCELS = 1e-2
+_FARTHEST = 1e6  # beyond this γ a stationary law would lose all its digits to γ²
 
 
 def delay_probability(gamma, profile):
@@ -43,7 +44,8 @@ def delay_probability(gamma, profile):
     Parameters
     ----------
     gamma : array_like
-        γ > ``profile.gamma_min`` (≥ if the Laplace transform L of f is finite there).
+        γ > ``profile.gamma_min`` (≥ if the Laplace transform L of f is finite there), up to 10⁶
+        in size.
     profile : ScalingProfile
         The profile of the control; the limit is the same for global and local control.
 
@@ -125,12 +127,12 @@ def stationary_density(x, gamma, profile):
     >>> round(stationary_density(0.0, 1.0, OpenAdmission()), 12)
     0.223361274798
     """
-    x = _checks.real("x", x)
+    x = _real("x", x)
     gamma = _gamma(gamma, profile)
     log_mass = np.empty(gamma.shape)
     for index, value in np.ndenumerate(gamma):
         log_mass[index] = _log_mass(float(value), profile)
-    x, gamma, log_mass = np.broadcast_arrays(x, gamma, log_mass)
+    x, gamma, log_mass = _checks.broadcast(x=x, gamma=gamma, log_mass=log_mass)
     log_f = profile.log_f(np.maximum(x, 0.0))
     exponent = np.where(x < 0, -x * (x / 2 + gamma), -gamma * x + log_f)
     return _checks.unwrap(np.exp(exponent - log_mass))
@@ -181,7 +183,7 @@ def stationary_cdf(x, gamma, profile):
     >>> stationary_cdf(0.0, 1.0, NoWaiting())
     1.0
     """
-    x, gamma = np.broadcast_arrays(_checks.real("x", x), _gamma(gamma, profile))
+    x, gamma = _checks.broadcast(x=_real("x", x), gamma=_gamma(gamma, profile))
     values = np.empty(x.shape)
     for index in np.ndindex(x.shape):
         values[index] = _cdf(float(x[index]), float(gamma[index]), profile)
@@ -357,10 +359,10 @@ def sample_path(gamma, profile, horizon, seed, *, step=1e-3, start=0.0, paths=No
     (np.float64(10.0), True)
     """
     _profile(profile)
-    gamma = _checks.scalar("gamma", gamma)
+    gamma = _checks.scalar("gamma", gamma, at_least=-LARGEST, at_most=LARGEST)
     horizon = _checks.scalar("horizon", horizon, above=0)
     step = _checks.scalar("step", step, above=0)
-    start = _checks.scalar("start", start)
+    start = _checks.scalar("start", start, at_least=-LARGEST, at_most=LARGEST)
     if start > profile.support:
         raise ValueError(
             f"start = {start!r}: must be <= {profile.support:g}, where {profile!r} stops admission"
@@ -396,6 +398,10 @@ def _drift(x, gamma, profile):
     return -gamma - np.where(x > 0, profile._a(np.maximum(x, 0.0)), x)
 
 
+def _real(name, value):
+    return _checks.real(name, value, at_least=-LARGEST, at_most=LARGEST)
+
+
 def _profile(profile):
     if not isinstance(profile, ScalingProfile):
         raise ValueError(f"profile = {profile!r}: must be a ScalingProfile")
@@ -405,7 +411,7 @@ def _profile(profile):
 def _gamma(gamma, profile):
     """Return γ as an array, for each element of which the diffusion has a stationary law."""
     _profile(profile)
-    gamma = _checks.real("gamma", gamma)
+    gamma = _checks.real("gamma", gamma, at_least=-_FARTHEST, at_most=_FARTHEST)
     for value in gamma.flat:
         if not profile.is_finite_at(value):
             sign = ">=" if profile.finite_at_gamma_min else ">"

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 HIGHEST_ORDER = 30
+_FARTHEST = 1e9
 _DIGITS = (60, 120, 240, 480, 960, 1920)
 _AGREEMENT = Decimal("1e-18")
 _NOISE = Decimal("1e-40")
@@ -179,7 +180,8 @@ def delay_probability(servers, gamma, profile, order=1, control=None):
     servers : array_like
         s > 0, not necessarily an integer; √s > γ.
     gamma : array_like
-        γ > ``profile.gamma_min``, of any sign: below 0 the load exceeds the servers.
+        γ > ``profile.gamma_min``, of any sign, up to 10⁹ in size: below 0 the load exceeds the
+        servers.
     profile : ScalingProfile
         The scaling profile, smooth except for `NoWaiting` and `FiniteBuffer`.
     order : int, optional
@@ -338,7 +340,7 @@ def _probability(measure, servers, gamma, profile, order, control):
 
 
 def _expansion(measure, gamma, profile, order, control):
-    gamma = _checks.scalar("gamma", gamma)
+    gamma = _checks.scalar("gamma", gamma, at_least=-_FARTHEST, at_most=_FARTHEST)
     order = _checks.count("order", order, at_most=HIGHEST_ORDER)
     if not isinstance(profile, ScalingProfile):
         raise ValueError(f"profile = {profile!r}: must be a ScalingProfile")

@@ -293,6 +293,18 @@ def test_instability_is_reported(call, message):
         (lambda: stationary_cdf(math.inf, 1.0, OpenAdmission()), "x = inf"),
         (lambda: moment(-1, 1.0, OpenAdmission()), "order = -1"),
         (lambda: mean(0.0, PowerDecay(1.5)), "gamma = 0.0"),
+        (
+            lambda: stationary_density(1e200, 1.0, OpenAdmission()),
+            "x = 1e+200: must be finite and >=",
+        ),
+        (
+            lambda: stationary_density(0.0, 1e7, OpenAdmission()),
+            "gamma = 10000000.0: must be finite",
+        ),
+        (
+            lambda: stationary_density([0.0, 1.0], [1.0, 2.0, 3.0], OpenAdmission()),
+            "must broadcast against each other",
+        ),
         (lambda: sample_path(1.0, OpenAdmission(), -1.0, 1), "horizon = -1.0"),
         (lambda: sample_path(1.0, OpenAdmission(), 1.0, 1, step=0.0), "step = 0.0"),
         (lambda: sample_path(1.0, OpenAdmission(), 1.0, 0.5), "seed = 0.5"),

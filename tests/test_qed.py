@@ -33,6 +33,8 @@ from qcore.admission import (
 )
 from qcore.qed import _series as unrounded_series
 
+pytestmark = pytest.mark.filterwarnings("error")
+
 BITS = 320
 RATE = 0.75
 SIZE = 1.25
@@ -500,6 +502,8 @@ def test_always_a_probability_or_a_clear_refusal(servers, gamma, profile, order,
         ((100, 0.5, OpenAdmission(), 31), "order = 31: must be an integer >= 0 and <= 30"),
         ((100, 0.5, OpenAdmission(), 1.0), "order = 1.0: must be an integer"),
         ((100, 0.5, OpenAdmission(), 1, "both"), "control = 'both': must be one of"),
+        ((1e30, 1e10, OpenAdmission()), r"gamma = 10000000000.0: must be finite and >= -1e\+09"),
+        (([1, 2], [0.1, 0.2, 0.3], OpenAdmission()), "must broadcast against each other"),
         ((100, 0.5, PowerDecay(2.0), 1, "local"), "control = 'local': .* decreases"),
     ],
 )

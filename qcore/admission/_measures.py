@@ -22,6 +22,7 @@ from qcore.erlang import _inverse_erlang_b, _log_erlang_b
 from qcore.errors import UnstableSystem
 
 _MOST_STATES = 20_000_000
+_LARGEST = 1e18  # number of servers, traffic intensity and load
 _NEGLIGIBLE = 44.0  # exp(−44) = 8e-20
 _INFINITE = 1e300  # an infinite a, as far as probabilities can tell
 _HURWITZ_UP_TO = 2.0
@@ -38,9 +39,9 @@ def is_stable(servers, traffic_intensity, profile, control=None):
     Parameters
     ----------
     servers : array_like
-        Number of servers s > 0, not necessarily an integer.
+        Number of servers s, 0 < s ≤ 10¹⁸, not necessarily an integer.
     traffic_intensity : array_like
-        Offered load over servers, ρ ≥ 0; it may exceed 1.
+        Offered load over servers, ρ ≥ 0; it may exceed 1, but sρ not 10¹⁸.
     profile : ScalingProfile
         The profile of the control.
     control : {"global", "local"}, optional
@@ -92,9 +93,9 @@ def delay_probability(servers, traffic_intensity, profile, control=None):
     Parameters
     ----------
     servers : array_like
-        Number of servers s > 0, not necessarily an integer.
+        Number of servers s, 0 < s ≤ 10¹⁸, not necessarily an integer.
     traffic_intensity : array_like
-        Offered load over servers, ρ ≥ 0; it may exceed 1.
+        Offered load over servers, ρ ≥ 0; it may exceed 1, but sρ not 10¹⁸.
     profile : ScalingProfile
         The profile of the control.
     control : {"global", "local"}, optional
@@ -281,7 +282,7 @@ def queue_distribution(servers, traffic_intensity, profile, control=None):
     ([0, 1, 2], [0.4, 0.4, 0.2])
     """
     s = _checks.count("servers", servers, at_least=1, at_most=2**53)
-    rho = _checks.scalar("traffic_intensity", traffic_intensity, above=0)
+    rho = _checks.scalar("traffic_intensity", traffic_intensity, above=0, at_most=_LARGEST)
     how = _profile(profile).resolve_control(control)
     _require_stable(s, rho, profile, how)
     first, below = _serving(s, s * rho)
@@ -572,8 +573,10 @@ def _profile(profile):
 
 
 def _on_each(function, servers, traffic_intensity, profile, control, kind):
-    servers = _checks.real("servers", servers, above=0)
-    traffic_intensity = _checks.real("traffic_intensity", traffic_intensity, at_least=0)
+    servers = _checks.real("servers", servers, above=0, at_most=_LARGEST)
+    traffic_intensity = _checks.real(
+        "traffic_intensity", traffic_intensity, at_least=0, at_most=_LARGEST
+    )
     how = _profile(profile).resolve_control(control)
     servers, traffic_intensity = _checks.broadcast(
         servers=servers, traffic_intensity=traffic_intensity

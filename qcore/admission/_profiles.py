@@ -12,6 +12,7 @@ from qcore.admission._quadrature import QuadratureError, integrals, log_integral
 
 LOG_ROUNDING = math.log(np.finfo(float).eps)
 _MOST_DERIVATIVES = 1000
+LARGEST = 1e150  # of parameters: their products stay in range
 _LARGEST_LOG = math.log(np.finfo(float).max)
 
 
@@ -48,15 +49,18 @@ class ScalingProfile(ABC):
 
     def f(self, x):
         """Return the profile f(x) for x ≥ 0."""
-        return _checks.unwrap(self._f(_checks.real("x", x, at_least=0)))
+        with np.errstate(over="ignore"):
+            return _checks.unwrap(self._f(_checks.real("x", x, at_least=0)))
 
     def log_f(self, x):
         """Return ln f(x) for x ≥ 0; −∞ where f vanishes."""
-        return _checks.unwrap(self._log_f(_checks.real("x", x, at_least=0)))
+        with np.errstate(over="ignore"):
+            return _checks.unwrap(self._log_f(_checks.real("x", x, at_least=0)))
 
     def a(self, x):
         """Return the rate of decay a(x) = −f′(x)/f(x) for x ≥ 0; ∞ where admission stops."""
-        return _checks.unwrap(self._a(_checks.real("x", x, at_least=0)))
+        with np.errstate(over="ignore"):
+            return _checks.unwrap(self._a(_checks.real("x", x, at_least=0)))
 
     def laplace(self, gamma, derivative=0):
         r"""Return a derivative of the Laplace transform of f,
@@ -369,7 +373,7 @@ class Abandonment(ScalingProfile):
     gamma_min = -math.inf
 
     def __post_init__(self):
-        rate = _checks.scalar("abandonment_rate", self.abandonment_rate, above=0)
+        rate = _checks.scalar("abandonment_rate", self.abandonment_rate, above=0, at_most=LARGEST)
         object.__setattr__(self, "abandonment_rate", rate)
 
     def _log_f(self, x):
@@ -459,7 +463,9 @@ class FiniteBuffer(ScalingProfile):
     gamma_min = -math.inf
 
     def __post_init__(self):
-        object.__setattr__(self, "size", _checks.scalar("size", self.size, above=0))
+        object.__setattr__(
+            self, "size", _checks.scalar("size", self.size, above=0, at_most=LARGEST)
+        )
 
     @property
     def support(self):
@@ -543,7 +549,9 @@ class PowerDecay(ScalingProfile):
     gamma_min = 0.0
 
     def __post_init__(self):
-        object.__setattr__(self, "exponent", _checks.scalar("exponent", self.exponent, above=0))
+        object.__setattr__(
+            self, "exponent", _checks.scalar("exponent", self.exponent, above=0, at_most=LARGEST)
+        )
 
     @property
     def finite_at_gamma_min(self):
