@@ -13,7 +13,6 @@ from qcore.simulate._estimate import Estimate
 from qcore.simulate._laws import Law
 
 BLOCK = 8192
-LARGEST_SEED = 2**128 - 1
 GOLDEN_RATIO = 1.618033988749895
 
 
@@ -268,7 +267,7 @@ def many_server_queue(
     """
     servers = _checks.count("servers", servers, at_least=1)
     customers = _checks.count("customers", customers, at_least=1000)
-    seed = _checks.count("seed", seed, at_most=LARGEST_SEED)
+    seed = _checks.count("seed", seed, at_most=np.inf)
     warmup = customers // 10 if warmup is None else _checks.count("warmup", warmup)
     abandonment_cost = _checks.scalar("abandonment_cost", abandonment_cost, at_least=0.0)
     holding_cost = _checks.scalar("holding_cost", holding_cost, at_least=0.0)
