@@ -39,6 +39,12 @@ def compile_afresh():
     os.environ.setdefault("NUMBA_CACHE_DIR", str(cache))
 
 
+def one_thread_each():
+    """Let each kernel use one core: matrices are small, and threads would only wait."""
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
 def compiled_state(root):
     """Return a digest of the files below ``root``/qcore that Numba reads.
 
@@ -144,6 +150,7 @@ def main(arguments=None):
     chosen = parser.parse_args(arguments).notebooks
     paths = chosen or claim_records.notebooks(FOLDER)
     compile_afresh()
+    one_thread_each()
     failed = 0
     progress = tqdm(paths, unit="notebook")
     for path in progress:
