@@ -96,10 +96,10 @@ class FluidControlProblem:
     :math:`k = 1.05`, 2e-12 at :math:`k = 1.25` and 1.5, and 6e-14 for :math:`k = 2, 3, 5, 8`,
     however small the optimum. If :math:`g_U'(0) > 0` (exponential :math:`g_U`, :math:`b + b^2`) it
     is the *absolute* error that stays small, below 4e-15 for optima below 1e-3 and 2e-13 above: a
-    small optimum is then the difference of two nearly equal slopes. Kinks within 1e-14; ends of affine
-    pieces within 1e-13 at kinks and 1e-11 at smooth joins; corners exact. The curvature of the cost
-    divides the error: a cost that is affine to 12 digits has an interval of optima here. The
-    optimal cost is within 1e-15.
+    small optimum is then the difference of two nearly equal slopes. Kinks within 1e-14; ends of
+    affine pieces within 1e-13 at kinks and 1e-11 at smooth joins; corners exact. The curvature of
+    the cost divides the error: a cost that is affine to 12 digits has an interval of optima here.
+    The optimal cost of all these problems is within 1e-15.
 
     Several optima occur if :math:`g_U` has an affine piece of slope :math:`a\mu` (convexity alone
     does not make the optimum unique). `optimal_busy_fraction` is then the largest, the one that
