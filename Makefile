@@ -22,7 +22,7 @@ $(INSTALLED): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements.txt)"
-	$(BIN)/uv pip install --quiet --python $(BIN)/python -r requirements.txt
+	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.txt
 	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
 	@touch $@
 
@@ -41,7 +41,7 @@ test-notebooks: $(INSTALLED)
 test-latest:  ## check the claims with the newest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear $(LATEST)
 	$(LATEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(LATEST)/bin/uv pip install --quiet --python $(LATEST)/bin/python --upgrade -e '.[book,test]'
+	$(LATEST)/bin/uv pip install --quiet --compile-bytecode --python $(LATEST)/bin/python --upgrade -e '.[book,test]'
 	$(LATEST)/bin/uv pip list --python $(LATEST)/bin/python | grep -E '^(sympy|mpmath|numpy|scipy|numba) '
 	$(LATEST)/bin/pytest --nbval derivations --claims-only -n $(WORKERS) --dist loadscope
 
