@@ -101,8 +101,7 @@ def browser():
 def test_pages_in_a_browser(root, built, browser):
     """Open every page at both widths; report all troubles at once."""
     troubles = []
-    screenshots = root / "screenshots"
-    screenshots.mkdir(exist_ok=True)
+    screenshots = root / "screenshots" if os.environ.get("KEEP_SCREENSHOTS") == "1" else None
     with serving(built) as address:
         for page_name in [*contents(root), "search", "genindex"]:
             troubles += look_at(browser, address, page_name, screenshots)
@@ -110,7 +109,7 @@ def test_pages_in_a_browser(root, built, browser):
 
 
 def look_at(browser, address, page_name, screenshots):
-    """Return what is wrong with a page; leave a screenshot at each width."""
+    """Return what is wrong with a page; leave a screenshot at each width if there is a folder."""
     troubles = []
 
     def trouble(what):
@@ -142,12 +141,17 @@ def look_at(browser, address, page_name, screenshots):
         ".filter(e => !e.querySelector('mjx-container')).map(e => e.textContent.slice(0, 60))"
     )
     troubles.extend(f"{page_name}: not typeset: {text}" for text in unset)
-    stem = page_name.replace("/", "_")
-    page.screenshot(path=screenshots / f"{stem}_desktop.png", full_page=True)
+
+    def keep(device):
+        if screenshots is not None:
+            name = f"{page_name.replace('/', '_')}_{device}.png"
+            page.screenshot(path=screenshots / name, full_page=True)
+
+    keep("desktop")
     page.set_viewport_size(PHONE)
     width = page.evaluate("document.documentElement.scrollWidth")
     if width > PHONE["width"]:
         trouble(f"scrolls sideways on a phone: {width} px wide")
-    page.screenshot(path=screenshots / f"{stem}_phone.png", full_page=True)
+    keep("phone")
     page.close()
     return troubles
