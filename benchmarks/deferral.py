@@ -134,7 +134,7 @@ def alone():
 def report():
     """Measure everything and return the tables."""
     lines = [
-        "| model | K | D | against | here (ms) | there (ms) | ratio | difference |",
+        "| model | K | D | against | here (ms) | there (ms) | there ÷ here | difference |",
         "|---|---:|---:|---|---:|---:|---:|---|",
     ]
     for model, peer, system, ours, theirs, difference in table():
