@@ -68,10 +68,16 @@ def count(name, value, *, at_least=0, at_most=_LARGEST_COUNT):
         integer, inside = 0, False
     if isinstance(value, bool | np.bool_) or not inside:
         allowed = f"must be an integer >= {at_least}"
-        if at_most != _LARGEST_COUNT or integer > at_most:
-            allowed += f" and <= {at_most}" if at_most < math.inf else ""
+        # That there is a largest count is worth saying only to whoever has passed it.
+        if integer > at_most or at_most not in (_LARGEST_COUNT, math.inf):
+            allowed += f" and <= {at_most}"
         raise ValueError(f"{name} = {shown(value)}: {allowed}")
     return integer
+
+
+def random_seed(value):
+    """Return ``value`` as an int, of any size: NumPy's seed sequences take them all."""
+    return count("seed", value, at_most=math.inf)
 
 
 def choice(name, value, allowed):

@@ -370,7 +370,7 @@ def sample_path(gamma, profile, horizon, seed, *, step=1e-3, start=0.0, paths=No
     count = 1 if paths is None else _checks.count("paths", paths, at_least=1)
     steps = math.ceil(horizon / step * (1 - 1e-12))
     width = horizon / steps
-    random = np.random.default_rng(_checks.count("seed", seed, at_most=np.inf))
+    random = np.random.default_rng(_checks.random_seed(seed))
     values = np.empty((count, steps + 1))
     values[:, 0] = x = np.full(count, start)
     for n in range(steps):

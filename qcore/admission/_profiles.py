@@ -113,21 +113,13 @@ class ScalingProfile(ABC):
 
     def derivatives_at_zero(self, n):
         """Return the right-hand limits f(0+), f′(0+), …, f⁽ⁿ⁾(0+) as an array of n + 1 floats."""
-        return (
-            np.asarray(
-                self._derivatives(_checks.count("n", n, at_most=_MOST_DERIVATIVES)), dtype=float
-            )
-            + 0.0
-        )
+        n = _checks.count("n", n, at_most=_MOST_DERIVATIVES)
+        return np.asarray(self._derivatives(n), dtype=float) + 0.0
 
     def a_derivatives_at_zero(self, n):
         """Return a(0), a′(0), …, a⁽ⁿ⁾(0) as an array of n + 1 floats."""
-        return (
-            np.asarray(
-                self._a_derivatives(_checks.count("n", n, at_most=_MOST_DERIVATIVES)), dtype=float
-            )
-            + 0.0
-        )
+        n = _checks.count("n", n, at_most=_MOST_DERIVATIVES)
+        return np.asarray(self._a_derivatives(n), dtype=float) + 0.0
 
     def resolve_control(self, control=None):
         """Return the control to use: ``control``, or the profile's own if it is None."""

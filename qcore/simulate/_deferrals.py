@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numba.extending import is_jitted
 
-from qcore._checks import count, scalar
+from qcore._checks import count, random_seed, scalar
 from qcore.simulate._batches import BATCHES, batch_sizes, ratio
 from qcore.simulate._estimate import Estimate
 from qcore.simulate._heap import pop, push
@@ -274,7 +274,7 @@ def deferrals(
     customers = count("customers", customers, at_least=1000)
     warmup = customers // 10 if warmup is None else count("warmup", warmup)
     _warn_if_short(customers, servers, arrival_rate / service_rate)
-    simulate = _simulation(policy, count("seed", seed, at_most=np.inf))
+    simulate = _simulation(policy, random_seed(seed))
     shape = (BATCHES + 1, max_deferrals + 1, servers + 1) if configurations else (0, 0, 0)
     occupancy = np.zeros(shape)
     accepted = np.zeros(shape[::2])

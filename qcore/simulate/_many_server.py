@@ -267,7 +267,7 @@ def many_server_queue(
     """
     servers = _checks.count("servers", servers, at_least=1)
     customers = _checks.count("customers", customers, at_least=1000)
-    seed = _checks.count("seed", seed, at_most=np.inf)
+    seed = _checks.random_seed(seed)
     warmup = customers // 10 if warmup is None else _checks.count("warmup", warmup)
     abandonment_cost = _checks.scalar("abandonment_cost", abandonment_cost, at_least=0.0)
     holding_cost = _checks.scalar("holding_cost", holding_cost, at_least=0.0)

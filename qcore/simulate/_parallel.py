@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from qcore._checks import count, unwrap
+from qcore._checks import count, random_seed, unwrap
 
 
 def sweep(function, arguments, seed, *, workers=-1, progress=True):
@@ -116,7 +116,7 @@ def replications(function, arguments, runs, seed, *, workers=-1, progress=True):
 
 def _seeds(seed, number):
     """Return independent seeds of 128 bits."""
-    children = np.random.SeedSequence(count("seed", seed, at_most=np.inf)).spawn(number)
+    children = np.random.SeedSequence(random_seed(seed)).spawn(number)
     return [int.from_bytes(child.generate_state(4).tobytes(), "little") for child in children]
 
 
