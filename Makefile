@@ -46,7 +46,7 @@ test-latest:  ## check the claims with the newest versions that pyproject.toml a
 	$(LATEST)/bin/pytest --nbval derivations --claims-only -n $(WORKERS) --dist loadscope
 
 rerun: $(INSTALLED)  ## re-execute all notebooks and rewrite them in place
-	$(BIN)/python -m derivations.rerun
+	$(BIN)/python -m derivations.claims.rerun
 
 lock: $(INSTALLED)  ## renew requirements.txt from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 \

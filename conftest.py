@@ -5,7 +5,7 @@ and SymPy, their content does not. Each figure's data stands beside it as number
 truth in a claim, and both are compared. With ``--claims-only``, claim records alone are.
 """
 
-from derivations.rerun import compile_afresh, one_thread_each
+from derivations.claims.rerun import compile_afresh, one_thread_each
 
 compile_afresh()
 one_thread_each()

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erfcx, ndtr
 
-from qcore import _checks
+from qcore._numerics import checks
+from qcore._numerics.checks import LARGEST
+from qcore._numerics.gaussian import half_gaussian_moments, log_mills
+from qcore._numerics.quadrature import integrals, log_integral
 from qcore.admission import ScalingProfile
-from qcore.admission._profiles import LARGEST, half_gaussian_moments, log_mills
-from qcore.admission._quadrature import integrals, log_integral
 from qcore.errors import UnstableSystem
 
 __all__ = [
@@ -82,7 +83,7 @@ def delay_probability(gamma, profile):
     values = np.empty(gamma.shape)
     for index, value in np.ndenumerate(gamma):
         values[index] = _weights(float(value), profile)[1]
-    return _checks.unwrap(values)
+    return checks.unwrap(values)
 
 
 def stationary_density(x, gamma, profile):
@@ -132,10 +133,10 @@ def stationary_density(x, gamma, profile):
     log_mass = np.empty(gamma.shape)
     for index, value in np.ndenumerate(gamma):
         log_mass[index] = _log_mass(float(value), profile)
-    x, gamma, log_mass = _checks.broadcast(x=x, gamma=gamma, log_mass=log_mass)
+    x, gamma, log_mass = checks.broadcast(x=x, gamma=gamma, log_mass=log_mass)
     log_f = profile.log_f(np.maximum(x, 0.0))
     exponent = np.where(x < 0, -x * (x / 2 + gamma), -gamma * x + log_f)
-    return _checks.unwrap(np.exp(exponent - log_mass))
+    return checks.unwrap(np.exp(exponent - log_mass))
 
 
 def stationary_cdf(x, gamma, profile):
@@ -183,11 +184,11 @@ def stationary_cdf(x, gamma, profile):
     >>> stationary_cdf(0.0, 1.0, NoWaiting())
     1.0
     """
-    x, gamma = _checks.broadcast(x=_real("x", x), gamma=_gamma(gamma, profile))
+    x, gamma = checks.broadcast(x=_real("x", x), gamma=_gamma(gamma, profile))
     values = np.empty(x.shape)
     for index in np.ndindex(x.shape):
         values[index] = _cdf(float(x[index]), float(gamma[index]), profile)
-    return _checks.unwrap(values)
+    return checks.unwrap(values)
 
 
 def moment(order, gamma, profile):
@@ -232,14 +233,14 @@ def moment(order, gamma, profile):
     >>> round(moment(2, 0.0, Abandonment(1.0)), 12)
     1.0
     """
-    n = _checks.count("order", order)
+    n = checks.count("order", order)
     gamma = _gamma(gamma, profile)
     values = np.empty(gamma.shape)
     for index, value in np.ndenumerate(gamma):
         below, above = _part_moments(n, float(value), profile)
         weight_below, weight_above = _weights(float(value), profile)
         values[index] = (-1) ** n * weight_below * below + weight_above * above
-    return _checks.unwrap(values)
+    return checks.unwrap(values)
 
 
 def mean(gamma, profile):
@@ -291,7 +292,7 @@ def variance(gamma, profile):
     values = np.empty(gamma.shape)
     for index, value in np.ndenumerate(gamma):
         values[index] = _variance(float(value), profile)
-    return _checks.unwrap(values)
+    return checks.unwrap(values)
 
 
 @dataclass(frozen=True)
@@ -359,18 +360,18 @@ def sample_path(gamma, profile, horizon, seed, *, step=1e-3, start=0.0, paths=No
     (np.float64(10.0), True)
     """
     _profile(profile)
-    gamma = _checks.scalar("gamma", gamma, at_least=-LARGEST, at_most=LARGEST)
-    horizon = _checks.scalar("horizon", horizon, above=0)
-    step = _checks.scalar("step", step, above=0)
-    start = _checks.scalar("start", start, at_least=-LARGEST, at_most=LARGEST)
+    gamma = checks.scalar("gamma", gamma, at_least=-LARGEST, at_most=LARGEST)
+    horizon = checks.scalar("horizon", horizon, above=0)
+    step = checks.scalar("step", step, above=0)
+    start = checks.scalar("start", start, at_least=-LARGEST, at_most=LARGEST)
     if start > profile.support:
         raise ValueError(
             f"start = {start!r}: must be <= {profile.support:g}, where {profile!r} stops admission"
         )
-    count = 1 if paths is None else _checks.count("paths", paths, at_least=1)
+    count = 1 if paths is None else checks.count("paths", paths, at_least=1)
     steps = math.ceil(horizon / step * (1 - 1e-12))
     width = horizon / steps
-    random = np.random.default_rng(_checks.random_seed(seed))
+    random = np.random.default_rng(checks.random_seed(seed))
     values = np.empty((count, steps + 1))
     values[:, 0] = x = np.full(count, start)
     for n in range(steps):
@@ -399,7 +400,7 @@ def _drift(x, gamma, profile):
 
 
 def _real(name, value):
-    return _checks.real(name, value, at_least=-LARGEST, at_most=LARGEST)
+    return checks.real(name, value, at_least=-LARGEST, at_most=LARGEST)
 
 
 def _profile(profile):
@@ -411,7 +412,7 @@ def _profile(profile):
 def _gamma(gamma, profile):
     """Return γ as an array, for each element of which the diffusion has a stationary law."""
     _profile(profile)
-    gamma = _checks.real("gamma", gamma, at_least=-_FARTHEST, at_most=_FARTHEST)
+    gamma = checks.real("gamma", gamma, at_least=-_FARTHEST, at_most=_FARTHEST)
     for value in gamma.flat:
         if not profile.is_finite_at(value):
             sign = ">=" if profile.finite_at_gamma_min else ">"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from derivations import claim_records
+from derivations.claims import records as claim_records
 
 ROOT = Path(__file__).parent.parent
 

@@ -8,7 +8,7 @@ from sphinx import addnodes
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from derivations import claim_records
+from derivations.claims import records as claim_records
 
 
 class RecordsDirective(SphinxDirective):

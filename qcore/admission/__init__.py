@@ -1,6 +1,6 @@
 """Many-server queues with scaled admission control: exact stationary measures."""
 
-from qcore.admission._custom import from_global, from_local
+from qcore.admission._custom import from_global, from_local, varies_smoothly
 from qcore.admission._measures import (
     QueueDistribution,
     delay_probability,
@@ -33,4 +33,5 @@ __all__ = [
     "is_stable",
     "queue_distribution",
     "rejection_probability",
+    "varies_smoothly",
 ]

@@ -5,9 +5,9 @@ import math
 
 import numpy as np
 
-from qcore import _checks
+from qcore._numerics import checks
+from qcore._numerics.quadrature import QuadratureError, cumulative_integral, integrals
 from qcore.admission._profiles import ScalingProfile, derivatives_of_a
-from qcore.admission._quadrature import QuadratureError, cumulative_integral, integrals
 
 # Where a function is checked: 0, and 1e-6 to 1e6 in steps of a factor of about 1.3.
 _GRID = np.concatenate([[0.0], np.geomspace(1e-6, 1e6, 97)])
@@ -167,7 +167,7 @@ class _FromGlobal(_Custom):
     control = "global"
 
     def __init__(self, f, derivatives, laplace, a, gamma_min, finite_at_gamma_min, support):
-        self.support = _checks.scalar("support", support, above=0, allow_infinite=True)
+        self.support = checks.scalar("support", support, above=0, allow_infinite=True)
         self._given_f = f
         self._function = _on_arrays("f", f)
         self._given_derivatives = derivatives
@@ -192,7 +192,7 @@ class _FromGlobal(_Custom):
     @functools.cached_property
     def _takes_mpmath(self):
         try:
-            return math.isfinite(_log_value(self._given_f, 0.5)) and _varies_smoothly(self._given_f)
+            return math.isfinite(_log_value(self._given_f, 0.5)) and varies_smoothly(self._given_f)
         except (ImportError, *_REFUSALS):
             return False
 
@@ -397,7 +397,7 @@ def _require_antiderivative(name, rate, other_name, antiderivative, x):
 
 
 def _gamma_min(value):
-    return _checks.scalar("gamma_min", value, at_most=0, allow_infinite=True)
+    return checks.scalar("gamma_min", value, at_most=0, allow_infinite=True)
 
 
 def _derivatives(name, function, given, n, builder):
@@ -424,7 +424,7 @@ def _derivatives(name, function, given, n, builder):
                 found.append(list(mpmath.diffs(function, 0, n, direction=1)))
             except _REFUSALS:
                 raise ValueError(f"{name} does not accept mpmath numbers: {advice}") from None
-    if not _varies_smoothly(function):
+    if not varies_smoothly(function):
         raise ValueError(f"{name} computes in floating point inside: {advice}")
     coarse, fine = found
     for order, (first, second) in enumerate(zip(coarse, fine, strict=True)):
@@ -442,7 +442,7 @@ def _derivatives(name, function, given, n, builder):
     )
 
 
-def _varies_smoothly(function):
+def varies_smoothly(function):
     """Whether slopes over 1e-25 and over 1e-9 agree, which no floating-point function's do."""
     import mpmath
 

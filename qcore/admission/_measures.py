@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 from scipy.special import zeta
 
-from qcore import _checks
+from qcore._numerics import checks
+from qcore._numerics.sums import Sequence, sum_sequence
 from qcore.admission._profiles import (
     LOG_ROUNDING,
     FiniteBuffer,
@@ -17,8 +18,7 @@ from qcore.admission._profiles import (
     PowerDecay,
     ScalingProfile,
 )
-from qcore.admission._sums import Sequence, sum_sequence
-from qcore.erlang import _inverse_erlang_b, _log_erlang_b
+from qcore.erlang import inverse_erlang_b, log_erlang_b
 from qcore.errors import UnstableSystem
 
 _MOST_STATES = 20_000_000
@@ -281,8 +281,8 @@ def queue_distribution(servers, traffic_intensity, profile, control=None):
     >>> law.number_in_system.tolist(), law.probability.tolist()
     ([0, 1, 2], [0.4, 0.4, 0.2])
     """
-    s = _checks.count("servers", servers, at_least=1, at_most=2**53)
-    rho = _checks.scalar("traffic_intensity", traffic_intensity, above=0, at_most=_LARGEST)
+    s = checks.count("servers", servers, at_least=1, at_most=2**53)
+    rho = checks.scalar("traffic_intensity", traffic_intensity, above=0, at_most=_LARGEST)
     how = _profile(profile).resolve_control(control)
     _require_stable(s, rho, profile, how)
     first, below = _serving(s, s * rho)
@@ -434,9 +434,9 @@ def _delay(s, rho, sums):
         return 0.0
     # The rounding of the load, times the derivative of ln B: it shows for very many servers.
     rounding = float(Fraction(s) * Fraction(rho) - Fraction(load))
-    inverse = _inverse_erlang_b(s, load)
+    inverse = inverse_erlang_b(s, load)
     if inverse == math.inf:
-        log_delay = _log_erlang_b(s, load) + rounding * (s / load - 1) + math.log(sums.all)
+        log_delay = log_erlang_b(s, load) + rounding * (s / load - 1) + math.log(sums.all)
         return math.exp(log_delay)
     inverse *= 1 - rounding * (s / load - 1 + 1 / inverse)
     return 1 / (1 + (inverse - 1) / sums.all)
@@ -573,12 +573,12 @@ def _profile(profile):
 
 
 def _on_each(function, servers, traffic_intensity, profile, control, kind):
-    servers = _checks.real("servers", servers, above=0, at_most=_LARGEST)
-    traffic_intensity = _checks.real(
+    servers = checks.real("servers", servers, above=0, at_most=_LARGEST)
+    traffic_intensity = checks.real(
         "traffic_intensity", traffic_intensity, at_least=0, at_most=_LARGEST
     )
     how = _profile(profile).resolve_control(control)
-    servers, traffic_intensity = _checks.broadcast(
+    servers, traffic_intensity = checks.broadcast(
         servers=servers, traffic_intensity=traffic_intensity
     )
     pairs = zip(servers.flat, traffic_intensity.flat, strict=True)

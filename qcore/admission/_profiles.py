@@ -5,14 +5,15 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import erfcx, gammainc, log_ndtr
+from scipy.special import gammainc
 
-from qcore import _checks
-from qcore.admission._quadrature import QuadratureError, integrals, log_integral
+from qcore._numerics import checks
+from qcore._numerics.checks import LARGEST
+from qcore._numerics.gaussian import half_gaussian_moments, log_mills
+from qcore._numerics.quadrature import QuadratureError, integrals, log_integral
 
 LOG_ROUNDING = math.log(np.finfo(float).eps)
 _MOST_DERIVATIVES = 1000
-LARGEST = 1e150  # of parameters: their products stay in range
 _LARGEST_LOG = math.log(np.finfo(float).max)
 
 
@@ -50,17 +51,17 @@ class ScalingProfile(ABC):
     def f(self, x):
         """Return the profile f(x) for x ≥ 0."""
         with np.errstate(over="ignore"):
-            return _checks.unwrap(self._f(_checks.real("x", x, at_least=0)))
+            return checks.unwrap(self._f(checks.real("x", x, at_least=0)))
 
     def log_f(self, x):
         """Return ln f(x) for x ≥ 0; −∞ where f vanishes."""
         with np.errstate(over="ignore"):
-            return _checks.unwrap(self._log_f(_checks.real("x", x, at_least=0)))
+            return checks.unwrap(self._log_f(checks.real("x", x, at_least=0)))
 
     def a(self, x):
         """Return the rate of decay a(x) = −f′(x)/f(x) for x ≥ 0; ∞ where admission stops."""
         with np.errstate(over="ignore"):
-            return _checks.unwrap(self._a(_checks.real("x", x, at_least=0)))
+            return checks.unwrap(self._a(checks.real("x", x, at_least=0)))
 
     def laplace(self, gamma, derivative=0):
         r"""Return a derivative of the Laplace transform of f,
@@ -88,8 +89,8 @@ class ScalingProfile(ABC):
         digits, for n up to 30: relative error below 1e-14 times 1 + n/10, and for `Abandonment`
         also γ²/θ times 2.2e-16 where γ < 0, which is the effect of rounding γ.
         """
-        gamma = _checks.real("gamma", gamma)
-        n = _checks.count("derivative", derivative, at_most=_MOST_DERIVATIVES)
+        gamma = checks.real("gamma", gamma)
+        n = checks.count("derivative", derivative, at_most=_MOST_DERIVATIVES)
         values = np.empty(gamma.shape)
         for index, value in np.ndenumerate(gamma):
             self._require_finite(float(value), n)
@@ -100,32 +101,32 @@ class ScalingProfile(ABC):
                     f"gamma = {float(value)!r}: derivative {n} of the Laplace transform exceeds "
                     "the largest floating-point number; log_laplace gives its logarithm"
                 )
-        return _checks.unwrap(values)
+        return checks.unwrap(values)
 
     def log_laplace(self, gamma):
         """Return ln L(γ), which stays in range however far γ is below zero; −∞ if L is zero."""
-        gamma = _checks.real("gamma", gamma)
+        gamma = checks.real("gamma", gamma)
         values = np.empty(gamma.shape)
         for index, value in np.ndenumerate(gamma):
             self._require_finite(float(value), 0)
             values[index] = self._log_laplace(float(value))
-        return _checks.unwrap(values)
+        return checks.unwrap(values)
 
     def derivatives_at_zero(self, n):
         """Return the right-hand limits f(0+), f′(0+), …, f⁽ⁿ⁾(0+) as an array of n + 1 floats."""
-        n = _checks.count("n", n, at_most=_MOST_DERIVATIVES)
+        n = checks.count("n", n, at_most=_MOST_DERIVATIVES)
         return np.asarray(self._derivatives(n), dtype=float) + 0.0
 
     def a_derivatives_at_zero(self, n):
         """Return a(0), a′(0), …, a⁽ⁿ⁾(0) as an array of n + 1 floats."""
-        n = _checks.count("n", n, at_most=_MOST_DERIVATIVES)
+        n = checks.count("n", n, at_most=_MOST_DERIVATIVES)
         return np.asarray(self._a_derivatives(n), dtype=float) + 0.0
 
     def resolve_control(self, control=None):
         """Return the control to use: ``control``, or the profile's own if it is None."""
         if control is None:
             return self.control
-        return _checks.choice("control", control, ("global", "local"))
+        return checks.choice("control", control, ("global", "local"))
 
     def is_finite_at(self, gamma, derivative=0):
         """Return whether that derivative of the Laplace transform is finite at γ."""
@@ -175,8 +176,8 @@ class ScalingProfile(ABC):
 
         It is −∞ where nothing is left.
         """
-        gamma = _checks.scalar("gamma", gamma)
-        x = _checks.scalar("x", x, at_least=0)
+        gamma = checks.scalar("gamma", gamma)
+        x = checks.scalar("x", x, at_least=0)
         self._require_finite(gamma, 0)
         return self._log_tail_transform(gamma, x) if x < self.support else -math.inf
 
@@ -185,8 +186,8 @@ class ScalingProfile(ABC):
 
     def log_abs_derivative(self, gamma, derivative):
         """Return ln|L⁽ⁿ⁾(γ)| for one γ, which stays in range; −∞ if it vanishes."""
-        gamma = _checks.scalar("gamma", gamma)
-        n = _checks.count("derivative", derivative, at_most=_MOST_DERIVATIVES)
+        gamma = checks.scalar("gamma", gamma)
+        n = checks.count("derivative", derivative, at_most=_MOST_DERIVATIVES)
         self._require_finite(gamma, n)
         if self.support == 0:
             return -math.inf
@@ -315,7 +316,7 @@ class ModifiedDrift(ScalingProfile):
     p: float
 
     def __post_init__(self):
-        object.__setattr__(self, "p", _checks.scalar("p", self.p, above=0, at_most=1))
+        object.__setattr__(self, "p", checks.scalar("p", self.p, above=0, at_most=1))
 
     @property
     def rate(self):
@@ -365,7 +366,7 @@ class Abandonment(ScalingProfile):
     gamma_min = -math.inf
 
     def __post_init__(self):
-        rate = _checks.scalar("abandonment_rate", self.abandonment_rate, above=0, at_most=LARGEST)
+        rate = checks.scalar("abandonment_rate", self.abandonment_rate, above=0, at_most=LARGEST)
         object.__setattr__(self, "abandonment_rate", rate)
 
     def _log_f(self, x):
@@ -405,40 +406,6 @@ class Abandonment(ScalingProfile):
         return start + log_mills(gamma / root + root * x) - math.log(root)
 
 
-def log_mills(z):
-    """Return the logarithm of Mills' ratio (1 − Φ(z))/φ(z)."""
-    if z > -20:
-        return math.log(math.sqrt(math.pi / 2) * float(erfcx(z / math.sqrt(2))))
-    return z * z / 2 + math.log(2 * math.pi) / 2 + float(log_ndtr(-z))
-
-
-# Up to this z the forward recurrence of the half-Gaussian moments loses at most e^{2z√n}.
-_FORWARD_UP_TO = 0.25
-
-
-def half_gaussian_moments(z, n):
-    """Return I_0, …, I_n, where I_k is the integral over x > 0 of xᵏ exp(−zx − x²/2).
-
-    I_{k+1} = −z I_k + k I_{k−1}, I_1 = 1 − z I_0, I_0 = Mills' ratio. For z > 0 the moments are
-    the minimal solution, and the ratios come from their continued fraction, downwards.
-    """
-    moments = np.empty(n + 1)
-    moments[0] = math.sqrt(math.pi / 2) * erfcx(z / math.sqrt(2))
-    if z <= _FORWARD_UP_TO:
-        for k in range(n):
-            moments[k + 1] = -z * moments[k] + (k * moments[k - 1] if k else 1.0)
-        return moments
-    # The start's influence decays like exp(−2z(√start − √n)).
-    start = int((20.0 / z + math.sqrt(n + 1.0)) ** 2) + 2
-    ratio = 0.0  # I_{k+1}/I_k
-    ratios = np.empty(n + 1)
-    for k in range(start, 0, -1):
-        ratio = k / (z + ratio)  # I_k/I_{k−1}
-        if k <= n:
-            ratios[k] = ratio
-    return np.cumprod(np.concatenate([moments[:1], ratios[1:]]))
-
-
 @dataclass(frozen=True)
 class FiniteBuffer(ScalingProfile):
     """A waiting room of size·√servers places: f(x) = 1 for x ≤ size, and 0 beyond.
@@ -456,7 +423,9 @@ class FiniteBuffer(ScalingProfile):
 
     def __post_init__(self):
         object.__setattr__(
-            self, "size", _checks.scalar("size", self.size, above=0, at_most=LARGEST)
+            self,
+            "size",
+            checks.scalar("size", self.size, above=0, at_most=LARGEST),
         )
 
     @property
@@ -465,7 +434,7 @@ class FiniteBuffer(ScalingProfile):
 
     def places(self, servers):
         """Return ⌊size·√servers⌋, where a product within rounding of an integer is that integer."""
-        servers = _checks.scalar("servers", servers, above=0)
+        servers = checks.scalar("servers", servers, above=0)
         return math.floor(self.size * math.sqrt(servers) * (1 + 4 * np.finfo(float).eps))
 
     def _f(self, x):
@@ -542,7 +511,9 @@ class PowerDecay(ScalingProfile):
 
     def __post_init__(self):
         object.__setattr__(
-            self, "exponent", _checks.scalar("exponent", self.exponent, above=0, at_most=LARGEST)
+            self,
+            "exponent",
+            checks.scalar("exponent", self.exponent, above=0, at_most=LARGEST),
         )
 
     @property

@@ -24,7 +24,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
 
-from qcore import _checks, erlang
+from qcore import erlang
+from qcore._numerics import checks
 from qcore.deferral import _levels, _optimum, _parameters, _stages, esrt
 
 __all__ = [
@@ -124,7 +125,7 @@ def blocking_probability(servers, max_deferrals, arrival_rate, service_rate, spa
         arrival, service, time = (float(argument[index]) for argument in arguments)
         lost, _, _ = _solve(servers, max_deferrals, service / arrival, arrival * time)
         result[index] = lost
-    return _checks.unwrap(result)
+    return checks.unwrap(result)
 
 
 def configuration_distribution(servers, max_deferrals, arrival_rate, service_rate, spacing):
@@ -212,7 +213,7 @@ def deferrals_in_use(max_deferrals, spacing, max_deferral_time):
     >>> deferrals_in_use(100, 10.0 / 29, 10.0)  # although 10.0 // (10.0 / 29) is 28
     29
     """
-    max_deferrals = _checks.count("max_deferrals", max_deferrals, at_least=1)
+    max_deferrals = checks.count("max_deferrals", max_deferrals, at_least=1)
     spacing = _parameters.time("spacing", spacing)
     max_deferral_time = _parameters.time("max_deferral_time", max_deferral_time)
     deferrals = _optimum.deferrals_in_use(max_deferrals, max_deferral_time / spacing)
@@ -276,8 +277,8 @@ def optimal_spacing(servers, max_deferrals, arrival_rate, service_rate, max_defe
     >>> optimal_spacing(10, 2, 10.3, 1.0, 10.0)
     Optimum(spacing=0.21736924..., max_deferrals=2, blocking_probability=0.18970515...)
     """
-    servers = _checks.count("servers", servers, at_least=1)
-    max_deferrals = _checks.count("max_deferrals", max_deferrals, at_least=1)
+    servers = checks.count("servers", servers, at_least=1)
+    max_deferrals = checks.count("max_deferrals", max_deferrals, at_least=1)
     arrival_rate = _parameters.rate("arrival_rate", arrival_rate)
     service_rate = _parameters.rate("service_rate", service_rate)
     max_deferral_time = _parameters.time("max_deferral_time", max_deferral_time)
@@ -305,8 +306,8 @@ def optimal_spacing(servers, max_deferrals, arrival_rate, service_rate, max_defe
 
 def _counts(servers, max_deferrals):
     return (
-        _checks.count("servers", servers, at_least=1),
-        _checks.count("max_deferrals", max_deferrals),
+        checks.count("servers", servers, at_least=1),
+        checks.count("max_deferrals", max_deferrals),
     )
 
 

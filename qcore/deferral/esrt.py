@@ -30,7 +30,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
-from qcore import _checks
+from qcore._numerics import checks
 from qcore.deferral import _levels, _optimum, _parameters
 from qcore.deferral._levels import fill_level, idle_server_worth, level_coefficients
 
@@ -124,7 +124,7 @@ def blocking_probability(servers, max_deferrals, arrival_rate, service_rate, rea
         result[index] = _solve(
             servers, max_deferrals, service / arrival, rearrival / arrival, _NO_DISTRIBUTION
         )[0]
-    return _checks.unwrap(result)
+    return checks.unwrap(result)
 
 
 def configuration_distribution(servers, max_deferrals, arrival_rate, service_rate, rearrival_rate):
@@ -221,7 +221,7 @@ def deferrals_in_use(max_deferrals, rearrival_rate, max_deferral_time):
     >>> deferrals_in_use(100, 29 / 10, 10.0)
     29
     """
-    max_deferrals = _checks.count("max_deferrals", max_deferrals, at_least=1)
+    max_deferrals = checks.count("max_deferrals", max_deferrals, at_least=1)
     rearrival_rate = _parameters.rate("rearrival_rate", rearrival_rate)
     max_deferral_time = _parameters.time("max_deferral_time", max_deferral_time)
     deferrals = _optimum.deferrals_in_use(max_deferrals, rearrival_rate * max_deferral_time)
@@ -296,8 +296,8 @@ def optimal_rearrival_rate(servers, max_deferrals, arrival_rate, service_rate, m
     >>> optimal_rearrival_rate(100, 1000, 101.0, 1.0, 1.0)  # here the mean time binds
     Optimum(rearrival_rate=24.0, max_deferrals=24, blocking_probability=0.054...)
     """
-    servers = _checks.count("servers", servers, at_least=1)
-    max_deferrals = _checks.count("max_deferrals", max_deferrals, at_least=1)
+    servers = checks.count("servers", servers, at_least=1)
+    max_deferrals = checks.count("max_deferrals", max_deferrals, at_least=1)
     arrival_rate = _parameters.rate("arrival_rate", arrival_rate)
     service_rate = _parameters.rate("service_rate", service_rate)
     max_deferral_time = _parameters.time("max_deferral_time", max_deferral_time)
@@ -324,8 +324,8 @@ def optimal_rearrival_rate(servers, max_deferrals, arrival_rate, service_rate, m
 
 def _counts(servers, max_deferrals):
     return (
-        _checks.count("servers", servers, at_least=1),
-        _checks.count("max_deferrals", max_deferrals),
+        checks.count("servers", servers, at_least=1),
+        checks.count("max_deferrals", max_deferrals),
     )
 
 

@@ -36,7 +36,7 @@ from numba import njit
 from scipy.integrate import quad_vec
 from scipy.optimize import brentq
 
-from qcore import _checks
+from qcore._numerics import checks
 from qcore.deferral import _parameters
 from qcore.erlang import erlang_b
 
@@ -235,7 +235,7 @@ def optimal_deferral_time(servers, arrival_rate, service_rate, max_deferral_time
     Optimum(deferral_time=0.96842..., blocking_probability=0.42792..., relative_gain=0.14415...)
     """
     model = _Model(servers, arrival_rate, service_rate)
-    longest = _checks.scalar("max_deferral_time", max_deferral_time, above=0.0, allow_infinite=True)
+    longest = checks.scalar("max_deferral_time", max_deferral_time, above=0.0, allow_infinite=True)
     time = min(model.best_time(), longest)
     lost, saved = model.functionals(time)[:2]
     return Optimum(time, model.erlang_b * lost / (lost + saved), saved / (lost + saved))
@@ -245,7 +245,7 @@ class _Model:
     """The loss system without deferrals, in units of the mean service time."""
 
     def __init__(self, servers, arrival_rate, service_rate):
-        self.servers = _checks.count("servers", servers, at_least=1, at_most=_MOST_SERVERS)
+        self.servers = checks.count("servers", servers, at_least=1, at_most=_MOST_SERVERS)
         arrival_rate = _parameters.rate("arrival_rate", arrival_rate)
         self.service_rate = _parameters.rate("service_rate", service_rate)
         self.load = arrival_rate / self.service_rate
@@ -263,7 +263,7 @@ class _Model:
     def expectations(self, deferral_time):
         """Return E q(X) and E g(X)."""
         if not hasattr(deferral_time, "ppf"):
-            time = _checks.scalar("deferral_time", deferral_time, at_least=0.0)
+            time = checks.scalar("deferral_time", deferral_time, at_least=0.0)
             return self.functionals(time)[:2]
         mean = float(deferral_time.mean())
         lowest = float(deferral_time.support()[0])

@@ -19,7 +19,7 @@ import math
 
 import numpy as np
 
-from qcore import _checks
+from qcore._numerics import checks
 from qcore.deferral import _parameters
 
 __all__ = [
@@ -77,7 +77,7 @@ def blocking_probability(arrival_rate, service_rate, spacing):
     """
     blocked, free, relaxation_rate = _shares(arrival_rate, service_rate)
     y = relaxation_rate * _parameters.times("spacing", spacing)
-    return _checks.unwrap(_blocking(blocked, free, y, np.exp(-y)))
+    return checks.unwrap(_blocking(blocked, free, y, np.exp(-y)))
 
 
 def exponential_blocking_probability(arrival_rate, service_rate, rearrival_rate):
@@ -128,7 +128,7 @@ def exponential_blocking_probability(arrival_rate, service_rate, rearrival_rate)
     """
     blocked, free, relaxation_rate = _shares(arrival_rate, service_rate)
     y = relaxation_rate / _parameters.rates("rearrival_rate", rearrival_rate)
-    return _checks.unwrap(_blocking(blocked, free, y, 1.0 / (1.0 + y)))
+    return checks.unwrap(_blocking(blocked, free, y, 1.0 / (1.0 + y)))
 
 
 def random_return_blocking_probability(
@@ -183,14 +183,14 @@ def random_return_blocking_probability(
     blocked, free, relaxation_rate = _shares(arrival_rate, service_rate)
     y = relaxation_rate * _parameters.times("mean_deferral_time", mean_deferral_time)
     name = "laplace_transform(arrival_rate + service_rate)"
-    discount = _checks.real(name, laplace_transform(relaxation_rate), at_least=0.0, at_most=1.0)
+    discount = checks.real(name, laplace_transform(relaxation_rate), at_least=0.0, at_most=1.0)
     # A few units in the last place below Jensen's bound are the transform's own rounding.
     if np.any(discount < np.exp(-y) * (1.0 - 1e-12 * (1.0 + y))):
         raise ValueError(
             f"{name} = {discount!r}: must be at least "
             "exp(-(arrival_rate + service_rate) * mean_deferral_time)"
         )
-    return _checks.unwrap(_blocking(blocked, free, y, discount))
+    return checks.unwrap(_blocking(blocked, free, y, discount))
 
 
 def relative_gain(arrival_rate, service_rate, spacing):
@@ -239,7 +239,7 @@ def relative_gain(arrival_rate, service_rate, spacing):
     """
     blocked, free, relaxation_rate = _shares(arrival_rate, service_rate)
     y = relaxation_rate * _parameters.times("spacing", spacing)
-    return _checks.unwrap(free * free * -np.expm1(-y) / (1.0 + blocked * (blocked * y)))
+    return checks.unwrap(free * free * -np.expm1(-y) / (1.0 + blocked * (blocked * y)))
 
 
 def optimal_spacing(arrival_rate, service_rate, max_deferral_time=math.inf):
@@ -292,10 +292,10 @@ def optimal_spacing(arrival_rate, service_rate, max_deferral_time=math.inf):
     """
     arrival_rate = _parameters.rates("arrival_rate", arrival_rate)
     service_rate = _parameters.rates("service_rate", service_rate)
-    limit = _checks.real("max_deferral_time", max_deferral_time, above=0.0, allow_infinite=True)
+    limit = checks.real("max_deferral_time", max_deferral_time, above=0.0, allow_infinite=True)
     log_square = 2.0 * np.log1p(service_rate / arrival_rate)
     y = _root_of_exponential_remainder(log_square)
-    return _checks.unwrap(np.minimum(y / (arrival_rate + service_rate), limit))
+    return checks.unwrap(np.minimum(y / (arrival_rate + service_rate), limit))
 
 
 def _shares(arrival_rate, service_rate):

@@ -15,7 +15,7 @@ def __getattr__(name):
     if name in _SUBMODULES:
         return importlib.import_module(f"qcore.idling.{name}")
     if name == "FluidControlProblem":
-        return importlib.import_module("qcore.idling._fluid").FluidControlProblem
+        return importlib.import_module("qcore.idling.fluid").FluidControlProblem
     raise AttributeError(f"module 'qcore.idling' has no attribute {name!r}")
 
 

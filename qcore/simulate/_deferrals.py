@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numba.extending import is_jitted
 
-from qcore._checks import count, random_seed, scalar
+from qcore._numerics.checks import count, random_seed, scalar
 from qcore.simulate._batches import BATCHES, batch_sizes, ratio
 from qcore.simulate._estimate import Estimate
 from qcore.simulate._heap import pop, push

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qcore import _checks
+from qcore._numerics import checks
 from qcore.errors import UnstableSystem
 from qcore.simulate import _many_server_kernel as kernel
 from qcore.simulate._batches import BATCHES, ratio
@@ -34,7 +34,7 @@ class Thinned:
     admission_probability: float
 
     def __post_init__(self):
-        probability = _checks.scalar(
+        probability = checks.scalar(
             "admission_probability", self.admission_probability, above=0.0, at_most=1.0
         )
         object.__setattr__(self, "admission_probability", probability)
@@ -55,7 +55,7 @@ class ServerIdle:
     idle_time: float
 
     def __post_init__(self):
-        idle_time = _checks.scalar("idle_time", self.idle_time, at_least=0.0)
+        idle_time = checks.scalar("idle_time", self.idle_time, at_least=0.0)
         object.__setattr__(self, "idle_time", idle_time)
 
 
@@ -265,12 +265,12 @@ def many_server_queue(
     >>> round(estimates.busy_fraction.value, 2)
     0.89
     """
-    servers = _checks.count("servers", servers, at_least=1)
-    customers = _checks.count("customers", customers, at_least=1000)
-    seed = _checks.random_seed(seed)
-    warmup = customers // 10 if warmup is None else _checks.count("warmup", warmup)
-    abandonment_cost = _checks.scalar("abandonment_cost", abandonment_cost, at_least=0.0)
-    holding_cost = _checks.scalar("holding_cost", holding_cost, at_least=0.0)
+    servers = checks.count("servers", servers, at_least=1)
+    customers = checks.count("customers", customers, at_least=1000)
+    seed = checks.random_seed(seed)
+    warmup = customers // 10 if warmup is None else checks.count("warmup", warmup)
+    abandonment_cost = checks.scalar("abandonment_cost", abandonment_cost, at_least=0.0)
+    holding_cost = checks.scalar("holding_cost", holding_cost, at_least=0.0)
     if not isinstance(policy, NonIdling | Thinned | ServerIdle):
         raise ValueError(f"policy = {policy!r}: must be NonIdling(), Thinned(…) or ServerIdle(…)")
     arrival_law = Law("interarrival", interarrival, finite_mean=True)
@@ -337,7 +337,7 @@ def _cost_table(utilization_cost, servers):
 def _edges(name, edges):
     if edges is None:
         return np.empty(0)
-    edges = np.ascontiguousarray(_checks.real(name, edges, at_least=0.0))
+    edges = np.ascontiguousarray(checks.real(name, edges, at_least=0.0))
     if edges.ndim != 1 or len(edges) < 2 or not np.all(np.diff(edges) > 0):
         raise ValueError(f"{name} = {edges!r}: must be at least two increasing numbers")
     return edges

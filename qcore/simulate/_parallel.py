@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from qcore._checks import count, random_seed, unwrap
+from qcore._numerics.checks import count, random_seed, unwrap
 
 
 def sweep(function, arguments, seed, *, workers=-1, progress=True):

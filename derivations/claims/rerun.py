@@ -1,0 +1,167 @@
+"""Re-execute notebooks and rewrite them in place, normalised.
+
+``python -m derivations.rerun`` reruns all of them, ``python -m derivations.rerun PATH ...`` some.
+Each notebook is replaced only when it has run to its end, in one step, so that an interruption or
+an error leaves the file as it was. What is written depends on the sources and results alone.
+"""
+
+import argparse
+import ast
+import hashlib
+import os
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+
+from derivations.claims import records as claim_records
+
+FOLDER = Path(__file__).parent.parent
+CELL_SECONDS = 120
+NOTEBOOK_METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+KEPT_CELL_METADATA = ("tags", "mystnb")
+RANDOM_ID = re.compile(r"[0-9a-f]{8}([0-9a-f-]{28})?")
+
+
+def compile_afresh():
+    """Let Numba keep what it compiles apart for each state of the sources that it compiles.
+
+    Numba compiles a function anew when its own file changes, not when a function that it calls
+    does. Without this, a change of qcore could go unnoticed by the notebooks and tests.
+    """
+    cache = FOLDER.parent / ".numba_cache" / compiled_state(FOLDER.parent)
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(cache))
+
+
+def one_thread_each():
+    """Let each kernel use one core: matrices are small, and threads would only wait."""
+    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
+def compiled_state(root):
+    """Return a digest of the files below ``root``/qcore that Numba reads.
+
+    These are the files that compile functions, and those that they import constants from.
+    """
+    texts = {path: path.read_bytes() for path in sorted((root / "qcore").rglob("*.py"))}
+    paths = {
+        ".".join(path.relative_to(root).with_suffix("").parts): path for path in texts
+    }
+    chosen = {path for path, text in texts.items() if b"from numba" in text}
+    for path in tuple(chosen):
+        for node in ast.walk(ast.parse(texts[path])):
+            if isinstance(node, ast.ImportFrom):
+                named = {f"{node.module}.{alias.name}" for alias in node.names}
+                chosen |= {
+                    paths[name] for name in named | {node.module} if name in paths
+                }
+    digest = hashlib.sha256()
+    for path in sorted(chosen):
+        digest.update(texts[path])
+    return digest.hexdigest()[:16]
+
+
+class WarningShown(Exception):
+    """A cell wrote to stderr; a page of the book does not."""
+
+
+def execute(path):
+    """Return the notebook at ``path``, executed from top to bottom in a fresh kernel.
+
+    Raises `WarningShown` if a cell writes to stderr, and nbclient's ``CellExecutionError`` if one
+    fails.
+    """
+    notebook = nbformat.read(path, as_version=4)
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_SECONDS,
+        kernel_name="python3",
+        record_timing=False,
+        coalesce_streams=True,
+        resources={"metadata": {"path": str(path.parent)}},
+    )
+    client.execute()
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            if output.get("name") == "stderr":
+                raise WarningShown(f"{path}, cell {cell.id}: {output.text}")
+    return normalise(notebook)
+
+
+def normalise(notebook):
+    """Return ``notebook`` with stable identifiers, counts and metadata."""
+    notebook.metadata = nbformat.from_dict(NOTEBOOK_METADATA)
+    notebook.nbformat, notebook.nbformat_minor = 4, 5
+    taken, count = set(), 0
+    for cell in notebook.cells:
+        cell.metadata = nbformat.from_dict(
+            {
+                key: cell.metadata[key]
+                for key in KEPT_CELL_METADATA
+                if key in cell.metadata
+            }
+        )
+        cell.id = _identifier(cell, taken)
+        if cell.cell_type == "code":
+            count += 1
+            cell.execution_count = count
+            for output in cell.outputs:
+                if output.output_type == "execute_result":
+                    output.execution_count = count
+    return notebook
+
+
+def _identifier(cell, taken):
+    """Return the cell's own identifier, or words of its first line if that is a random one."""
+    identifier = cell.get("id", "")
+    if not identifier or RANDOM_ID.fullmatch(identifier) or identifier in taken:
+        words = re.findall(r"[a-z0-9]+", cell.source.lower())[:5] or [cell.cell_type]
+        stem = identifier = "-".join(words)[:48]
+        number = 2
+        while identifier in taken:
+            identifier, number = f"{stem}-{number}", number + 1
+    taken.add(identifier)
+    return identifier
+
+
+def write(notebook, path):
+    """Write ``notebook`` to ``path`` in one step."""
+    nbformat.validate(notebook)
+    partial = path.with_suffix(".ipynb.partial")
+    nbformat.write(notebook, partial)
+    os.replace(partial, path)
+
+
+def main(arguments=None):
+    """Rerun the notebooks named on the command line, or all; return the number that failed."""
+    from tqdm import tqdm
+
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument(
+        "notebooks", nargs="*", type=Path, help="default: all below derivations/"
+    )
+    chosen = parser.parse_args(arguments).notebooks
+    paths = chosen or claim_records.notebooks(FOLDER)
+    compile_afresh()
+    one_thread_each()
+    failed = 0
+    progress = tqdm(paths, unit="notebook")
+    for path in progress:
+        progress.set_postfix_str(path.stem)
+        try:
+            write(execute(path), path)
+        except (CellExecutionError, WarningShown) as error:
+            failed += 1
+            tqdm.write(f"{path} is left as it was:\n{error}", file=sys.stderr)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,427 @@
+"""Delay and rejection probabilities in the QED regime, to any order in 1/√servers.
+
+With s servers of rate 1 and the load s − γ√s, both probabilities are asymptotic series in
+ε = 1/√s whose coefficients depend on γ and on the scaling profile alone. They are computed once,
+in decimal arithmetic; an evaluation is then a polynomial in ε.
+"""
+
+import functools
+import itertools
+import operator
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import numpy as np
+
+from qcore._numerics import checks
+from qcore._numerics.power_series import divide, interpolate, precise
+from qcore.admission import FiniteBuffer, ModifiedDrift, NoWaiting, OpenAdmission, ScalingProfile
+from qcore.errors import UnstableSystem
+from qcore.qed._waiting_sums import inverse_erlang_b, load_per_server, waiting_sum
+
+HIGHEST_ORDER = 30
+_FARTHEST = 1e9
+_DIGITS = (60, 120, 240, 480, 960, 1920)
+_AGREEMENT = Decimal("1e-18")
+_NOISE = Decimal("1e-40")
+
+
+@dataclass(frozen=True, eq=False)
+class Expansion:
+    r"""A probability as a truncated series in 1/√servers, ready for evaluation.
+
+    .. math:: s^{-p/2} \sum_{k=0}^{n} c_k\, s^{-k/2}
+
+    Attributes
+    ----------
+    measure : {"delay", "rejection"}
+        The probability expanded.
+    gamma : float
+        γ; the load per server is 1 − γ/√servers.
+    profile : ScalingProfile
+        The scaling profile.
+    control : {"global", "local"}
+        How the profile is put into practice.
+    order : int
+        n, the number of corrections.
+    leading_power : int
+        p: the first term is of order s^(−p/2).
+    coefficients : ndarray
+        c_0 … c_n, shape (n + 1,). For a finite buffer c_k is a polynomial in u − ½, where u is
+        the fractional part of size·√servers: shape (n + 1, n + 1), lowest power first.
+
+    Notes
+    -----
+    The series is asymptotic: for fixed s the terms shrink only up to some order, after which
+    more corrections make things worse. `truncation_error` shows where.
+    """
+
+    measure: str
+    gamma: float
+    profile: ScalingProfile
+    control: str
+    order: int
+    leading_power: int
+    coefficients: np.ndarray = field(repr=False)
+
+    def __call__(self, servers):
+        """Return the series at ``servers`` (array_like, > max(γ, 0)²), cut off at 0 and 1.
+
+        Where too few servers take the truncated series out of [0, 1], the nearer end is
+        returned: it is closer to any probability. The coefficients give the series itself.
+        """
+        epsilon, fraction = self._point(servers)
+        value = epsilon**self.leading_power * _polynomial(self.coefficients, epsilon, fraction)
+        return checks.unwrap(np.clip(value, 0.0, 1.0))
+
+    def truncation_error(self, servers):
+        """Return an estimate of the absolute error of the truncation at ``servers``.
+
+        It is the sum of the sizes of the next two terms (one alone may vanish by accident), which
+        is no bound. If it does not decrease with the order, the order is too high for so few
+        servers.
+
+        Raises
+        ------
+        ValueError
+            As for the expansion itself, which is needed to two more orders here.
+        """
+        epsilon, fraction = self._point(servers)
+        coefficients = _coefficients(
+            self.measure, self.gamma, self.profile, self.order + 2, self.control
+        )
+        power = self.leading_power + self.order + 1
+        first, second = (
+            np.abs(_polynomial(row[None], epsilon, fraction))
+            for row in coefficients[self.order + 1 :]
+        )
+        return checks.unwrap(epsilon**power * (first + epsilon * second))
+
+    def _point(self, servers):
+        servers = checks.real("servers", servers, above=0)
+        root = np.sqrt(servers)
+        if np.any(self.gamma >= root):
+            raise ValueError(
+                f"gamma = {self.gamma!r}: must be below the square root of servers = "
+                f"{float(servers[self.gamma >= root].flat[0])!r}, or there is no load"
+            )
+        if not isinstance(self.profile, FiniteBuffer):
+            return 1 / root, None
+        return 1 / root, self.profile.size * root - _places(self.profile.size, root)
+
+
+def _places(size, root):
+    """Return the number of n ≥ 1 with n/root ≤ size, as floating point has it in the profile."""
+    places = np.floor(size * root)
+    places = np.where((places + 1) / root <= size, places + 1, places)
+    return np.where(places / root > size, places - 1, places)
+
+
+def _polynomial(coefficients, epsilon, fraction):
+    """Evaluate Σ c_k ε^k, where c_k is a number or a polynomial in ``fraction`` − ½."""
+    value = np.zeros_like(epsilon)
+    for row in coefficients[::-1]:
+        if fraction is not None:
+            row = np.polynomial.polynomial.polyval(fraction - 0.5, row)
+        value = value * epsilon + row
+    return value
+
+
+def delay_expansion(gamma, profile, order=1, control=None):
+    """Return the series of `delay_probability` as an `Expansion`, for repeated evaluation.
+
+    Parameters, errors and accuracy are those of `delay_probability`.
+
+    Examples
+    --------
+    >>> from qcore import qed
+    >>> from qcore.admission import Abandonment
+    >>> expansion = qed.delay_expansion(0.5, Abandonment(2.0), order=3)
+    >>> [round(expansion(servers), 6) for servers in (100, 10000)]
+    [0.268349, 0.258966]
+    >>> f"{expansion.truncation_error(100):.0e}"
+    '3e-07'
+    """
+    return _expansion("delay", gamma, profile, order, control)
+
+
+def rejection_expansion(gamma, profile, order=1, control=None):
+    """Return the series of `rejection_probability` as an `Expansion`, for repeated evaluation.
+
+    Parameters, errors and accuracy are those of `rejection_probability`.
+    """
+    return _expansion("rejection", gamma, profile, order, control)
+
+
+def delay_probability(servers, gamma, profile, order=1, control=None):
+    r"""Return the probability that an arriving customer finds all servers busy, to a given order.
+
+    .. math::
+
+        D_s = \frac{1 + F_s}{1/B_s + F_s}, \qquad ρ = 1 - γ/\sqrt s,
+
+    as a series in 1/√s, truncated after ``order`` corrections to its leading term
+    :math:`L(γ)/(Φ(γ)/φ(γ) + L(γ))`, so that the relative error is of order s^(−(order + 1)/2).
+    If nobody waits (Erlang B) the leading term is :math:`s^{-1/2}φ(γ)/Φ(γ)`.
+
+    Parameters
+    ----------
+    servers : array_like
+        s > 0, not necessarily an integer; √s > γ.
+    gamma : array_like
+        γ > ``profile.gamma_min``, of any sign, up to 10⁹ in size: below 0 the load exceeds the
+        servers.
+    profile : ScalingProfile
+        The scaling profile, smooth except for `NoWaiting` and `FiniteBuffer`.
+    order : int, optional
+        Number of corrections, 0 to `HIGHEST_ORDER`.
+    control : {"global", "local"}, optional
+        By default the profile's own.
+
+    Returns
+    -------
+    float or ndarray
+        The truncated series, cut off at 0 and 1; see `Expansion`.
+
+    Raises
+    ------
+    UnstableSystem
+        If γ ≤ ``profile.gamma_min`` (γ = 0 is allowed where the Laplace transform is finite).
+    ValueError
+        For arguments outside their domain; or if the profile cannot supply what the order asks
+        for: derivatives of its Laplace transform, of f at 0, of a under local control.
+
+    Notes
+    -----
+    1/B_s is expanded by Jagerman's integral in half-Gaussian moments; F_s by Euler–Maclaurin,
+    under local control with the expansion of :math:`q_s(n)/f` inside the sum. For a finite
+    buffer, whose profile is not smooth, the sum is geometric with ⌊size·√s⌋ terms and the
+    coefficients are polynomials in the fractional part of size·√s.
+
+    All series are carried with 120 decimal digits, or more, until computations with two numbers
+    of digits agree. Relative errors of the coefficients, measured against direct sums at 300
+    bits, taken at 32 values of s and extrapolated to s = ∞:
+
+    - `NoWaiting`, `OpenAdmission`, `ModifiedDrift`, `Abandonment`: 2e-16 (rounding), order ≤ 12;
+      `FiniteBuffer`: 3e-15 (its polynomial in u).
+    - `PowerDecay` and smooth profiles of one's own under global control: 2e-14, order ≤ 6. They
+      inherit the error of the profile's Laplace transform: with γ = −3 and an f that decays
+      slowly, 1e-15 up to order 3, 4e-12 at order 6, 1e-7 at order 12.
+    - smooth profiles of one's own under local control, at worst among five of them with γ from
+      −1.5 to 2: 5e-14 up to order 4, 6e-12 at order 6, 1e-9 at order 8, 3e-7 at order 10, 2e-5 at
+      order 12. A ValueError is raised where rounding leaves fewer than six digits of an integral.
+      Their derivatives of a cost 0.3 s at order 6, if they come from differences, and 0.7 s at 12.
+
+    A result below 1e-308 is 0, which happens from γ = 38 on.
+
+    References
+    ----------
+    - A.J.E.M. Janssen, J.S.H. van Leeuwaarden and J. Sanders, "Scaled control in the QED
+      regime", Performance Evaluation 70 (2013), Theorems 4.1–4.3.
+    - D.L. Jagerman, "Some properties of the Erlang loss function", Bell System Technical
+      Journal 53 (1974), Theorem 14.
+
+    Examples
+    --------
+    >>> from qcore import erlang, qed
+    >>> from qcore.admission import OpenAdmission
+    >>> [round(qed.delay_probability(100, 1.0, OpenAdmission(), order), 6) for order in (0, 1, 2)]
+    [0.223361, 0.217579, 0.216971]
+    >>> round(erlang.erlang_c(100, 90), 6)
+    0.21694
+    """
+    return _probability("delay", servers, gamma, profile, order, control)
+
+
+def rejection_probability(servers, gamma, profile, order=1, control=None):
+    r"""Return the probability that an arriving customer is rejected, to a given order.
+
+    .. math:: D^R_s = \frac{1 + (1 - 1/ρ)F_s}{1/B_s + F_s}, \qquad ρ = 1 - γ/\sqrt s,
+
+    as a series in 1/√s, truncated after ``order`` corrections to its leading term
+    :math:`s^{-1/2}(1 - γL(γ))/(Φ(γ)/φ(γ) + L(γ))`. For `Abandonment` under local control, the
+    Erlang A system, it is the probability of abandonment.
+
+    Parameters
+    ----------
+    servers, gamma, profile, order, control
+        As for `delay_probability`.
+
+    Returns
+    -------
+    float or ndarray
+        The truncated series, cut off at 0 and 1; exactly 0 for `OpenAdmission`.
+
+    Raises
+    ------
+    UnstableSystem, ValueError
+        As for `delay_probability`.
+
+    Notes
+    -----
+    Method and accuracy are those of `delay_probability`, except that for a profile given by
+    functions the factor 1 − γL(γ) loses the digits that it cancels.
+
+    References
+    ----------
+    - A.J.E.M. Janssen, J.S.H. van Leeuwaarden and J. Sanders, "Scaled control in the QED
+      regime", Performance Evaluation 70 (2013), Theorem 4.3.
+
+    Examples
+    --------
+    >>> from qcore import erlang, qed
+    >>> from qcore.admission import NoWaiting
+    >>> abs(qed.rejection_probability(400, 1.0, NoWaiting(), 8) - erlang.erlang_b(400, 380)) < 1e-11
+    True
+    """
+    return _probability("rejection", servers, gamma, profile, order, control)
+
+
+def delay_coefficients(gamma, profile, order, control=None):
+    """Return the coefficients c_0 … c_order of `delay_probability` in powers of 1/√servers.
+
+    Parameters
+    ----------
+    gamma : float
+        γ > ``profile.gamma_min``.
+    profile, order, control
+        As for `delay_probability`.
+
+    Returns
+    -------
+    ndarray
+        Shape (order + 1,), of the series s^(−p/2) Σ c_k s^(−k/2) with p = 1 for `NoWaiting` and 0
+        for every other profile. For a `FiniteBuffer` shape (order + 1, order + 1): row k holds
+        the polynomial c_k in u − ½, u the fractional part of size·√servers.
+
+    Raises
+    ------
+    UnstableSystem, ValueError
+        As for `delay_probability`.
+
+    Examples
+    --------
+    >>> from qcore import qed
+    >>> from qcore.admission import NoWaiting
+    >>> qed.delay_coefficients(0.0, NoWaiting(), 2).round(6)
+    array([ 0.797885, -0.424413,  0.159265])
+    """
+    return delay_expansion(gamma, profile, order, control).coefficients.copy()
+
+
+def rejection_coefficients(gamma, profile, order, control=None):
+    """Return the coefficients c_0 … c_order of `rejection_probability` over 1/√servers.
+
+    As `delay_coefficients`, but p = 1 for every profile: c_0 belongs to s^(−1/2).
+    """
+    return rejection_expansion(gamma, profile, order, control).coefficients.copy()
+
+
+def _probability(measure, servers, gamma, profile, order, control):
+    servers, gamma = checks.broadcast(
+        servers=checks.real("servers", servers, above=0), gamma=checks.real("gamma", gamma)
+    )
+    result = np.empty(servers.shape)
+    for value in np.unique(gamma):
+        chosen = gamma == value
+        result[chosen] = _expansion(measure, value, profile, order, control)(servers[chosen])
+    return checks.unwrap(result)
+
+
+def _expansion(measure, gamma, profile, order, control):
+    gamma = checks.scalar("gamma", gamma, at_least=-_FARTHEST, at_most=_FARTHEST)
+    order = checks.count("order", order, at_most=HIGHEST_ORDER)
+    if not isinstance(profile, ScalingProfile):
+        raise ValueError(f"profile = {profile!r}: must be a ScalingProfile")
+    control = profile.resolve_control(control)
+    if not profile.is_finite_at(gamma):
+        raise UnstableSystem(
+            f"gamma = {gamma!r}: must be above gamma_min = {profile.gamma_min:g} of {profile!r}, "
+            "or the queue grows without bound"
+        )
+    # γ_s = γ only at 0: at any other γ_min the transform cannot be expanded.
+    if gamma == profile.gamma_min != 0:
+        raise ValueError(
+            f"gamma = {gamma!r}: there is no expansion at gamma_min itself, where the Laplace "
+            "transform has no derivatives"
+        )
+    coefficients = _coefficients(measure, gamma, profile, order, control)
+    leading_power = 1 if measure == "rejection" or isinstance(profile, NoWaiting) else 0
+    return Expansion(measure, gamma, profile, control, order, leading_power, coefficients)
+
+
+@functools.lru_cache(maxsize=256)
+def _coefficients(measure, gamma, profile, order, control):
+    """Return the coefficients, from computations with more and more digits until two agree."""
+    coarse = None
+    for digits in _DIGITS:
+        with precise(digits):
+            fine = _decimal_rows(measure, Decimal(gamma), profile, order, control)
+            if coarse is not None and (rows := _agreed(coarse, fine)) is not None:
+                break
+        coarse = fine
+    else:
+        raise ValueError(f"order = {order!r}: too high for gamma = {gamma!r} and {profile!r}")
+    coefficients = rows.astype(float)
+    if not np.all(np.isfinite(coefficients)):
+        raise ValueError(
+            f"order = {order!r}: the coefficients at gamma = {gamma!r} exceed the largest "
+            "floating-point number; ask for a lower order"
+        )
+    if not isinstance(profile, FiniteBuffer):
+        coefficients = coefficients[:, 0]
+    coefficients.flags.writeable = False
+    return coefficients
+
+
+def _agreed(coarse, fine):
+    """Return the finer rows if the coarser ones agree with them, otherwise None.
+
+    What is below 1e-40 of a coefficient before it is a cancellation, and is set to zero.
+    """
+    sizes = np.abs(fine).max(axis=1)
+    noise = _NOISE * np.array(list(itertools.accumulate(sizes, max)), dtype=object)
+    if np.any(np.abs(fine - coarse).max(axis=1) > _AGREEMENT * sizes + noise):
+        return None
+    return np.where(np.abs(fine) > noise[:, None], fine, Decimal(0))
+
+
+def _decimal_rows(measure, gamma, profile, order, control):
+    if isinstance(profile, FiniteBuffer):
+        return _polynomials_in_fraction(measure, gamma, profile, order, control)
+    series = _series(measure, gamma, profile, order, control, None)
+    return np.array(series, dtype=object)[:, None]
+
+
+def _polynomials_in_fraction(measure, gamma, profile, order, control):
+    """Return the coefficients as polynomials in fraction − ½: that of ε^k has degree k."""
+    nodes = [Decimal(i) / max(order, 1) - Decimal("0.5") for i in range(order + 1)]
+    series = [
+        _series(measure, gamma, profile, order, control, node + Decimal("0.5")) for node in nodes
+    ]
+    rows = np.full((order + 1, order + 1), Decimal(0), dtype=object)
+    for k, values in enumerate(zip(*series, strict=True)):
+        rows[k, : k + 1] = interpolate(nodes[: k + 1], values[: k + 1])
+    return rows
+
+
+def _series(measure, gamma, profile, order, control, fraction):
+    """Return the coefficients after the leading power, as decimals."""
+    if measure == "rejection" and _admits_all(profile):
+        return [Decimal(0)] * (order + 1)
+    waiting = waiting_sum(profile, gamma, order, control, fraction)
+    denominator = list(map(operator.add, inverse_erlang_b(gamma, order), waiting))
+    if measure == "rejection":
+        numerator = [-gamma * c for c in divide(waiting, load_per_server(gamma, order))]
+        numerator[0] += 1
+    elif isinstance(profile, NoWaiting):
+        numerator = [Decimal(1), *[Decimal(0)] * order]
+    else:
+        numerator = list(waiting)
+        if order >= 1:
+            numerator[1] += 1
+    return divide(numerator, denominator)
+
+
+def _admits_all(profile):
+    return isinstance(profile, OpenAdmission) or profile == ModifiedDrift(1.0)

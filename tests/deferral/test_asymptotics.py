@@ -1,0 +1,374 @@
+"""Deferrals in large systems: limits and expansions against exact optima and 50-digit arithmetic.
+
+Where an expansion goes in powers of K^{-1/6}, the numbers of servers are sixth powers times a
+constant, so that the extrapolation to K = infinity is a polynomial in 1/2, 1/4, ...
+"""
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.optimize import minimize_scalar
+
+from qcore.deferral import asymptotics, dsrt, esrt, single_deferral
+from qcore.deferral.asymptotics import _constants
+
+BETAS = (-30.0, -4.0, -0.5, 0.0, 0.1, 2.999, 3.001, 10.0, 30.0)
+
+
+def extrapolate(steps, values):
+    """Return the value at step 0 of the polynomial through the points."""
+    total = 0.0
+    for i, value in enumerate(values):
+        others = [steps[j] for j in range(len(steps)) if j != i]
+        total += value * math.prod(other / (other - steps[i]) for other in others)
+    return total
+
+
+def esrt_optimum(servers, deferrals, arrival_rate, guess):
+    """Return (best spacing, blocking probability) with the number of deferrals fixed."""
+    found = minimize_scalar(
+        lambda log_rate: math.log(
+            esrt.blocking_probability(
+                servers, deferrals, arrival_rate, 1.0, float(math.exp(log_rate))
+            )
+        ),
+        bounds=(-math.log(guess) - 1.5, -math.log(guess) + 1.5),
+        method="bounded",
+        options={"xatol": 1e-8},
+    )
+    return math.exp(-found.x), math.exp(found.fun)
+
+
+def dsrt_optimum(servers, deferrals, arrival_rate, guess):
+    found = minimize_scalar(
+        lambda log_x: math.log(
+            dsrt.blocking_probability(servers, deferrals, arrival_rate, 1.0, float(math.exp(log_x)))
+        ),
+        bounds=(math.log(guess) - 0.5, math.log(guess) + 0.5),
+        method="bounded",
+        options={"xatol": 1e-7},
+    )
+    return math.exp(found.x), math.exp(found.fun)
+
+
+def hazard(beta):
+    beta = mp.mpf(beta)
+    return mp.npdf(beta) / (mp.erfc(beta / mp.sqrt(2)) / 2)
+
+
+def test_hazard_and_slot_value_against_fifty_digits():
+    with mp.workdps(50):
+        exact = [hazard(beta) for beta in BETAS]
+        slot = [float(h - mp.mpf(beta)) for h, beta in zip(exact, BETAS, strict=True)]
+        exact = [float(h) for h in exact]
+    assert asymptotics.scaled_erlang_b(np.array(BETAS)) == pytest.approx(exact, rel=2e-13)
+    assert asymptotics.deferral_slot_value(np.array(BETAS)) == pytest.approx(slot, rel=1e-14)
+
+
+@pytest.mark.parametrize("load", [0.4, 0.97, 1.0, 1.0 + 1e-9, 1.03, 5.0])
+def test_waiting_room_against_the_recursion(load):
+    for servers in (1, 30, 400):
+        with mp.workdps(50):
+            exact_load = mp.mpf(servers * load)
+            inverse = mp.mpf(1)
+            for k in range(1, servers + 1):
+                inverse = 1 + k / exact_load * inverse
+            exact = {0: 1 / inverse}
+            for place in range(1, 41):
+                inverse = 1 + servers / exact_load * inverse
+                exact[place] = 1 / inverse
+        for places in (0, 1, 7, 40):
+            assert asymptotics.waiting_room_blocking(
+                servers, places, servers * load, 1.0
+            ) == pytest.approx(float(exact[places]), rel=2e-13)
+
+
+def test_extreme_waiting_rooms_are_probabilities():
+    blocking = asymptotics.waiting_room_blocking(1000, [0, 50, 10**6], [20.0, 20.0, 5000.0], 1.0)
+    assert np.all((blocking >= 0.0) & (blocking <= 1.0))
+    assert blocking[2] == pytest.approx(0.8, rel=1e-12)
+
+
+@settings(derandomize=True, deadline=None, max_examples=50)
+@given(
+    servers=st.integers(1, 60),
+    deferrals=st.integers(1, 12),
+    ratio=st.floats(0.2, 4.0),
+    spacing=st.floats(1e-3, 10.0),
+)
+def test_no_policy_is_below_waiting_room_and_floor(servers, deferrals, ratio, spacing):
+    rate = servers * ratio
+    least = asymptotics.waiting_room_blocking(servers, deferrals, rate, 1.0)
+    assert least >= asymptotics.throughput_floor(servers, rate, 1.0)
+    for blocking in (
+        esrt.blocking_probability(servers, deferrals, rate, 1.0, 1.0 / spacing),
+        dsrt.blocking_probability(servers, deferrals, rate, 1.0, spacing),
+    ):
+        assert blocking >= least * (1.0 - 1e-10)
+
+
+def extrapolated_errors(expansion, roots):
+    """Return the relative errors of both coefficients from exact optima at roots**6 servers."""
+    steps, scaled = [1 / root for root in roots], []
+    for root in roots:
+        servers = root**6
+        arrival_rate = servers + expansion.beta * math.sqrt(servers)
+        best, _ = esrt_optimum(
+            servers, expansion.max_deferrals, arrival_rate, expansion.spacing(servers)
+        )
+        scaled.append(best * root**4)
+    slopes = [(value - expansion.leading) / step for value, step in zip(scaled, steps, strict=True)]
+    return (
+        abs(extrapolate(steps, scaled) / expansion.leading - 1.0),
+        abs(extrapolate(steps, slopes) - expansion.correction) / max(1.0, expansion.correction),
+    )
+
+
+@pytest.mark.parametrize("deferrals", [1, 2])
+@pytest.mark.parametrize("beta", [-0.7, 0.1, 1.0])
+def test_exponential_spacing_has_both_coefficients(deferrals, beta):
+    leading, correction = extrapolated_errors(
+        asymptotics.esrt_spacing(deferrals, beta), (4, 6, 8, 10)
+    )
+    assert leading < 0.01
+    assert correction < 0.015
+
+
+@pytest.mark.parametrize("beta", [-0.7, 1.0])
+def test_more_deferrals_converge_to_both_coefficients(beta):
+    # More deferrals need more servers: the errors have to fall, not only to be small.
+    expansion = asymptotics.esrt_spacing(3, beta)
+    first = extrapolated_errors(expansion, (3, 4, 6, 8))
+    second = extrapolated_errors(expansion, (4, 6, 8, 10))
+    for before, after in zip(first, second, strict=True):
+        assert after < 0.75 * before
+        assert after < 0.04
+
+
+@pytest.mark.parametrize("beta", [-0.7, 0.1, 1.0])
+def test_one_fixed_time_has_both_coefficients(beta):
+    expansion = asymptotics.dsrt_spacing(1, beta)
+    assert expansion.correction / math.sqrt(expansion.leading) == pytest.approx(
+        math.sqrt(math.pi) / 4, rel=1e-13
+    )
+    steps, scaled = [1 / 6, 1 / 8, 1 / 12, 1 / 16], []
+    for step in steps:
+        servers = round(step**-6)
+        arrival_rate = servers + beta * math.sqrt(servers)
+        best = single_deferral.optimal_deferral_time(servers, arrival_rate, 1.0).deferral_time
+        scaled.append(best * servers ** (2 / 3))
+    assert extrapolate(steps, scaled) == pytest.approx(expansion.leading, rel=1e-3)
+    slopes = [(value - expansion.leading) / step for value, step in zip(scaled, steps, strict=True)]
+    assert extrapolate(steps, slopes) == pytest.approx(expansion.correction, rel=4e-3)
+
+
+@pytest.mark.parametrize("deferrals", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_fixed_spacing_has_both_coefficients(deferrals):
+    expansion = asymptotics.dsrt_spacing(deferrals, 0.1)
+    steps, scaled, excess = [1 / 4, 1 / 6, 1 / 8], [], []
+    for step in steps:
+        servers = round(step**-6)
+        arrival_rate = servers + 0.1 * math.sqrt(servers)
+        best, blocking = dsrt_optimum(servers, deferrals, arrival_rate, expansion.spacing(servers))
+        scaled.append(best * servers ** (2 / 3))
+        least = asymptotics.waiting_room_blocking(servers, deferrals, arrival_rate, 1.0)
+        excess.append((blocking - least) * servers ** (4 / 3))
+    assert extrapolate(steps, scaled) == pytest.approx(expansion.leading, rel=0.02)
+    slopes = [(value - expansion.leading) / step for value, step in zip(scaled, steps, strict=True)]
+    assert extrapolate(steps, slopes) == pytest.approx(expansion.correction, rel=0.02)
+    assert extrapolate(steps, excess) == pytest.approx(expansion.excess, rel=0.05)
+
+
+def walk_with_deferrals(deferrals, length):
+    """Return (weighted lost returns)/(all lost) of a phase, by steps of the lattice walk.
+
+    Idle servers walk up and down at rate 1, returns come after each ``length``; a return that finds
+    nobody idle with d deferred weighs D - d + 1.
+    """
+    events = 2.0 * length
+    count = int(events + 10.0 * math.sqrt(events) + 30)
+    taken = stats.poisson(events).pmf(np.arange(count))
+    remaining = stats.poisson(events).sf(np.arange(count)) / 2.0
+    size = int(9 * math.sqrt(events * (deferrals + 3))) + 40
+    law = np.zeros((deferrals + 1, size + 1))
+    law[1, 0] = 1.0
+    weighted = lost = 0.0
+    while law.sum() > 1e-14:
+        ends, now = np.zeros_like(law), law
+        for step in range(count):
+            ends += taken[step] * now
+            lost += remaining[step] * now[deferrals, 0]
+            following = np.zeros_like(now)
+            following[:, 1:] += now[:, :-1] / 2
+            following[:, :-1] += now[:, 1:] / 2
+            following[2:, 0] += now[1:-1, 0] / 2
+            following[deferrals, 0] += now[deferrals, 0] / 2
+            now = following
+        lost += ends[:, 0].sum()
+        weighted += sum((deferrals - d + 1) * ends[d, 0] for d in range(1, deferrals + 1))
+        law = np.zeros_like(law)
+        law[1:-1, :-1] = ends[2:, 1:]
+        law[1:-1, 0] += ends[2:, 0]
+    return weighted / lost
+
+
+@pytest.mark.parametrize("deferrals", [1, 2, 3, 4])
+def test_correction_is_that_of_the_lattice_walk(deferrals):
+    constants = _constants.deterministic(deferrals)
+    # weighted/lost = kappa M/(2t) (1 + j/sqrt t + ...).
+    scale = constants.balance * constants.cost / 2.0
+    roots = (4.0, 6.0, 8.0, 12.0)
+    changes = [
+        (walk_with_deferrals(deferrals, root**2) * root**2 / scale - 1.0) * root for root in roots
+    ]
+    found = extrapolate([1.0 / root for root in roots], changes)
+    assert found == pytest.approx(constants.correction, rel=1e-3)
+
+
+def test_constants_with_one_deferral_are_elementary():
+    fixed = _constants.deterministic(1)
+    assert fixed.balance == pytest.approx(2 / math.sqrt(math.pi), rel=1e-14)
+    assert fixed.cost == pytest.approx(math.sqrt(math.pi) / 2, rel=1e-14)
+    random = _constants.exponential(1)
+    assert (random.balance, random.cost, random.correction) == pytest.approx((2, 1, 0), rel=1e-14)
+
+
+def test_fixed_spacing_costs_less_than_random_spacing():
+    for deferrals in range(1, 21):
+        fixed = asymptotics.dsrt_spacing(deferrals, 0.1)
+        random = asymptotics.esrt_spacing(deferrals, 0.1)
+        assert fixed.excess < random.excess
+        assert fixed.leading < random.leading
+
+
+@pytest.mark.parametrize("beta", [-0.5, 0.1])
+@pytest.mark.parametrize("deferrals", [1, 2, 4])
+def test_a_slot_is_worth_a_waiting_place(deferrals, beta):
+    expansion = asymptotics.esrt_spacing(deferrals, beta)
+    steps, worth = [1 / 6, 1 / 8, 1 / 10], []
+    for step in steps:
+        servers = round(step**-6)
+        arrival_rate = servers + beta * math.sqrt(servers)
+        erlang = asymptotics.waiting_room_blocking(servers, 0, arrival_rate, 1.0)
+        _, blocking = esrt_optimum(servers, deferrals, arrival_rate, expansion.spacing(servers))
+        worth.append((1.0 - blocking / erlang) * math.sqrt(servers) / deferrals)
+    # What is missing is of the relative order K^{-1/3}, with terms in K^{-1/2} after it.
+    limit = extrapolate([step**2 for step in steps], worth)
+    assert limit == pytest.approx(asymptotics.deferral_slot_value(beta), rel=0.01)
+
+
+@pytest.mark.parametrize(("beta", "delta"), [(0.0, 2.0), (-1.0, 2.0), (1.0, 2.0)])
+def test_many_deferrals_reach_the_waiting_room(beta, delta):
+    expansion = asymptotics.many_deferrals(beta, delta)
+    steps, rates, excess, scaled = [1 / 3, 1 / 4, 1 / 5], [], [], []
+    for step in steps:
+        servers = round(step**-6)
+        deferrals = round(delta * math.sqrt(servers))
+        arrival_rate = servers + beta * math.sqrt(servers)
+        guess = servers ** (-2 / 3) / expansion.rearrival_rate
+        best, blocking = esrt_optimum(servers, deferrals, arrival_rate, guess)
+        least = asymptotics.waiting_room_blocking(servers, deferrals, arrival_rate, 1.0)
+        rates.append(servers ** (-2 / 3) / best)
+        excess.append((blocking - least) * servers ** (2 / 3))
+        scaled.append(least * math.sqrt(servers))
+    assert extrapolate(steps, rates) == pytest.approx(expansion.rearrival_rate, rel=0.04)
+    assert extrapolate(steps, excess) == pytest.approx(expansion.excess, rel=0.02)
+    limit = extrapolate([step**3 for step in steps], scaled)
+    assert limit == pytest.approx(expansion.scaled_blocking, rel=1e-3)
+
+
+def test_many_deferrals_at_zero_beta_is_the_limit_of_small_beta():
+    for delta in (0.3, 5.0):
+        at_zero = asymptotics.many_deferrals(0.0, delta)
+        hazard_at_zero = math.sqrt(2 / math.pi)
+        assert at_zero.rearrival_rate**3 == pytest.approx(
+            0.5 + 1 / (hazard_at_zero * delta), rel=1e-13
+        )
+        for beta in (-1e-6, 1e-6):
+            near = asymptotics.many_deferrals(beta, delta)
+            assert near.rearrival_rate == pytest.approx(at_zero.rearrival_rate, rel=1e-4)
+            assert near.excess == pytest.approx(at_zero.excess, rel=1e-4)
+
+
+def test_a_mean_time_binds_at_the_predicted_rate():
+    steps, rates, excess = [1 / 2, 1 / 3, 1 / 4], [], []
+    for step in steps:
+        servers = round(step**-6)
+        candidates = range(round(0.8 * servers ** (2 / 3)), round(1.5 * servers ** (2 / 3)))
+        losses = {
+            deferrals: esrt.blocking_probability(
+                servers, deferrals, float(servers), 1.0, float(deferrals)
+            )
+            for deferrals in candidates[:: max(1, len(candidates) // 60)]
+        }
+        best = min(losses, key=losses.get)
+        rates.append(best * servers ** (-2 / 3))
+        excess.append(losses[best] * servers ** (2 / 3))
+    limit = asymptotics.mean_time_limit(0.0, 1.0)
+    assert rates[-1] == pytest.approx(limit.rearrival_rate, rel=0.05)
+    assert extrapolate(steps, excess) == pytest.approx(limit.excess, rel=0.06)
+
+
+@pytest.mark.parametrize("servers", [100, 10**9])
+@pytest.mark.parametrize("beta", [-0.01, -1.0, -30.0])
+@pytest.mark.parametrize("time", [1e-3, 1.0, 1e3])
+def test_below_capacity_the_two_losses_are_balanced(servers, beta, time):
+    found = asymptotics.underloaded_time_limit(servers, beta, time)
+    with mp.workdps(50):
+        h, size, root, time = hazard(beta), -mp.mpf(beta), mp.sqrt(servers), mp.mpf(time)
+
+        def loss(a):
+            full = h * size / (h + size) * mp.exp(time - size * a * time) / root
+            return full + h / (h + size) * a**2 / servers
+
+        best = mp.lambertw(size**3 * time**2 * mp.exp(time) * root / 2).real / (size * time)
+        below, least, above = (loss(best * mp.mpf(factor)) for factor in ("0.999", "1", "1.001"))
+    assert least < min(below, above)
+    assert found.rearrival_rate == pytest.approx(float(best * root), rel=1e-12)
+    assert found.blocking_probability == pytest.approx(float(least), rel=1e-12)
+
+
+def test_below_capacity_units_of_time_do_not_matter():
+    one = asymptotics.underloaded_time_limit(1000, -1.0, 1.0)
+    other = asymptotics.underloaded_time_limit(1000, -1.0, 4.0, service_rate=0.25)
+    assert other.rearrival_rate == pytest.approx(one.rearrival_rate / 4, rel=1e-14)
+    assert other.blocking_probability == pytest.approx(one.blocking_probability, rel=1e-14)
+
+
+def test_below_capacity_exact_optima_have_that_order():
+    for servers, within in ((1000, 0.25), (10**4, 0.14)):
+        limit = asymptotics.underloaded_time_limit(servers, -1.0, 1.0)
+        exact = esrt.optimal_rearrival_rate(
+            servers, round(2 * limit.rearrival_rate), servers - math.sqrt(servers), 1.0, 1.0
+        )
+        assert exact.rearrival_rate == pytest.approx(limit.rearrival_rate, rel=within)
+        assert exact.blocking_probability == pytest.approx(limit.blocking_probability, rel=within)
+
+
+def test_a_mean_time_in_overload_leads_to_the_root():
+    for b in (50.0, 1000.0):
+        limit = asymptotics.mean_time_limit(b, 1.0)
+        assert limit.rearrival_rate == pytest.approx(math.sqrt(b), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        (lambda: asymptotics.scaled_erlang_b(31.0), "beta"),
+        (lambda: asymptotics.esrt_spacing(0, 0.1), "max_deferrals"),
+        (lambda: asymptotics.dsrt_spacing(1.5, 0.1), "max_deferrals"),
+        (lambda: asymptotics.many_deferrals(0.1, 0.0), "delta"),
+        (lambda: asymptotics.mean_time_limit(0.1, -1.0), "max_deferral_time"),
+        (lambda: asymptotics.underloaded_time_limit(100, 0.0, 1.0), "beta"),
+        (lambda: asymptotics.underloaded_time_limit(100, -1.0, 1e4), "max_deferral_time"),
+        (lambda: asymptotics.throughput_floor(0, 1.0, 1.0), "servers"),
+    ],
+)
+def test_refuses_what_is_outside(call, name):
+    with pytest.raises(ValueError, match=name):
+        call()
