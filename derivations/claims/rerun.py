@@ -54,7 +54,7 @@ def compiled_state(root):
     paths = {
         ".".join(path.relative_to(root).with_suffix("").parts): path for path in texts
     }
-    chosen = {path for path, text in texts.items() if b"from numba" in text}
+    chosen = {path for path, text in texts.items() if b"import njit" in text}
     for path in tuple(chosen):
         for node in ast.walk(ast.parse(texts[path])):
             if isinstance(node, ast.ImportFrom):

@@ -5,7 +5,8 @@ A complex ``return_ratio`` carries a derivative in its imaginary part.
 """
 
 import numpy as np
-from numba import njit
+
+from qcore._numerics.compiled import njit
 
 # With α(1 + iη), η this step, Im f(α(1 + iη))/η is the derivative by log α to rounding.
 DERIVATIVE_STEP = 1e-20
@@ -14,7 +15,7 @@ _LARGE_EXPONENT = 500
 _LARGE = 2.0**_LARGE_EXPONENT
 
 
-@njit(cache=True)
+@njit
 def level_coefficients(servers, service_ratio, return_ratio):
     """Return λ/pivot and (k+1)μ/pivot for k < K."""
     inverse_pivot = np.full(servers, 0.0 * return_ratio)
@@ -28,7 +29,7 @@ def level_coefficients(servers, service_ratio, return_ratio):
     return inverse_pivot, descent
 
 
-@njit(cache=True)
+@njit
 def fill_level(law, inflow, first, inverse_pivot, descent):
     """Fill ``law`` with the conditional law of the level that has π(K) = first and this inflow.
 
@@ -56,7 +57,7 @@ def fill_level(law, inflow, first, inverse_pivot, descent):
     return mass, exponent
 
 
-@njit(cache=True)
+@njit
 def idle_server_worth(servers, service_ratio):
     """Return 1 - B_K/B_k for k < K, with Erlang's B: what one more customer then is worth.
 

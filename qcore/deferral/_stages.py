@@ -10,7 +10,8 @@ kμ/(λ + Kμ), and stays otherwise, so that every sum has terms of one sign. Ti
 import math
 
 import numpy as np
-from numba import njit
+
+from qcore._numerics.compiled import njit
 
 _MOST_TERMS = 50_000_000
 
@@ -44,7 +45,7 @@ def poisson_terms(mean, step):
     return mass, tail
 
 
-@njit(cache=True)
+@njit
 def _step_probabilities(first, servers, service_ratio):
     """Return the probabilities of a step down, of none, and of one up, for k = first … K."""
     width = servers - first + 1
@@ -59,7 +60,7 @@ def _step_probabilities(first, servers, service_ratio):
     return down, stay, up
 
 
-@njit(cache=True)
+@njit
 def count_matrices(first, servers, service_ratio, weights, counts):
     """Return C[j, i, i']: from k = first + i to first + i' with j blocked arrivals.
 
@@ -116,7 +117,7 @@ def doubled(matrices):
     return result / result.sum(axis=(0, 2))[:, None]
 
 
-@njit(cache=True)
+@njit
 def run_stage(state, first, servers, service_ratio, mass, tail):
     """Return a vector over (d, k), d = 1 … D, at the end of a stage, and its integral over it."""
     down, stay, up = _step_probabilities(first, servers, service_ratio)

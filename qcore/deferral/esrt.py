@@ -28,9 +28,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from qcore._numerics import checks
+from qcore._numerics.compiled import njit
 from qcore.deferral import _levels, _optimum, _parameters
 from qcore.deferral._levels import fill_level, idle_server_worth, level_coefficients
 
@@ -329,7 +329,7 @@ def _counts(servers, max_deferrals):
     )
 
 
-@njit(cache=True)
+@njit
 def _solve(servers, max_deferrals, service_ratio, return_ratio, distribution):
     """Return P_B and B_K - P_B, for μ/λ and α/λ, and fill ``distribution`` unless it is empty."""
     zero = 0.0 * return_ratio

@@ -32,11 +32,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from scipy.integrate import quad_vec
 from scipy.optimize import brentq
 
 from qcore._numerics import checks
+from qcore._numerics.compiled import njit
 from qcore.deferral import _parameters
 from qcore.erlang import erlang_b
 
@@ -330,7 +330,7 @@ def _atoms(law):
     return atoms, law.pmf(atoms)
 
 
-@njit(cache=True)
+@njit
 def _fixed_point(k, load, s):
     """Return the root of k theta^2 + (s + load - k) theta - s = 0 in [0, 1], s > 0."""
     half = 0.5 * (s + load - k)
@@ -338,7 +338,7 @@ def _fixed_point(k, load, s):
     return s / (half + root) if half > 0.0 else (root - half) / k
 
 
-@njit(cache=True)
+@njit
 def _one_minus_transforms(servers, load):
     """Return 1 - E exp(-time from k to k + 1 busy), last the one for k = servers - 1.
 
@@ -364,7 +364,7 @@ def _one_minus_transforms(servers, load):
     return thetas
 
 
-@njit(cache=True)
+@njit
 def _depth(servers, load, s, theta_one):
     """Return how far below all servers busy a recursion has to start to have forgotten it there."""
     log_error = 0.0
@@ -380,7 +380,7 @@ def _depth(servers, load, s, theta_one):
     return depth
 
 
-@njit(cache=True)
+@njit
 def _invert(servers, load, x, theta_one, points, weights):
     """Return q(x), g(x), q'(x), g'(x) by summing their transforms over the contour.
 

@@ -13,9 +13,10 @@ import math
 from fractions import Fraction
 
 import numpy as np
-from numba import njit
 
-_compiled = njit(cache=True, error_model="numpy")
+from qcore._numerics.compiled import njit
+
+_compiled = njit(error_model="numpy")
 
 # Servers and loads beyond this are refused, so that no intermediate result overflows.
 LARGEST = 1e18

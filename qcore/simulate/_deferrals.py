@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numba import njit
 from numba.extending import is_jitted
 
 from qcore._numerics.checks import count, random_seed, scalar
+from qcore._numerics.compiled import njit, plain
 from qcore.simulate._batches import BATCHES, batch_sizes, ratio
 from qcore.simulate._estimate import Estimate
 from qcore.simulate._heap import pop, push
@@ -128,7 +128,7 @@ class ReturnRule:
         parameters = tuple(float(scalar("parameters", number)) for number in self.parameters)
         object.__setattr__(self, "parameters", parameters)
         if not is_jitted(self.return_time):
-            object.__setattr__(self, "return_time", njit(self.return_time))
+            object.__setattr__(self, "return_time", njit(self.return_time, cache=False))
 
 
 @dataclass(frozen=True)
@@ -362,7 +362,7 @@ def _simulation(policy, seed):
 _DSRT, _ESRT, _FIXED, _UNIFORM, _OWN = range(5)
 
 
-@njit(cache=True)
+@njit
 def _return_time(kind, random, now, last_return, parameter):
     """Return the time at which a customer deferred now returns."""
     if kind == _DSRT:
@@ -374,7 +374,7 @@ def _return_time(kind, random, now, last_return, parameter):
     return now + parameter * uniform(random)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _run(
     random,
     kind,
@@ -468,4 +468,4 @@ def _run(
 
 
 # Numba cannot keep on disk what calls a function that it was handed.
-_run_own = njit(_run.py_func, nogil=True)
+_run_own = njit(plain(_run), cache=False, nogil=True)

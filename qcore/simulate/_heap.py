@@ -3,10 +3,10 @@
 Numba compiles the standard library's `heapq`, but code that uses its lists cannot be kept on disk.
 """
 
-from numba import njit
+from qcore._numerics.compiled import njit
 
 
-@njit(cache=True)
+@njit
 def push(heap, size, time):
     """Add ``time`` to the heap in ``heap[:size]``."""
     child = size
@@ -19,7 +19,7 @@ def push(heap, size, time):
     heap[child] = time
 
 
-@njit(cache=True)
+@njit
 def pop(heap, size):
     """Remove the least time, ``heap[0]``, from the heap in ``heap[:size]``."""
     last = heap[size - 1]

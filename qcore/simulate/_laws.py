@@ -10,8 +10,9 @@ that fails (atoms, kinks, a quantile found by root search) is drawn by its own `
 from functools import lru_cache
 
 import numpy as np
-from numba import njit
 from scipy import stats
+
+from qcore._numerics.compiled import njit
 
 OCTAVES = 53  # down to 2**-54, half the spacing of 53-bit uniforms
 PIECE_BITS = 4
@@ -146,7 +147,7 @@ def _tails(offsets):
     return (octave * (1 + (piece + 0.5 + offsets) / PIECES)).reshape(-1, len(offsets))
 
 
-@njit(cache=True)
+@njit
 def random_bits(seed, index):
     """Return 64 random bits, number ``index`` of the SplitMix64 sequence that starts at ``seed``.
 
@@ -158,7 +159,7 @@ def random_bits(seed, index):
     return bits ^ (bits >> _SHIFTS[2])
 
 
-@njit(cache=True)
+@njit
 def place_in_table(bits):
     """Return the row of the table and the place on its piece for a uniform number made of bits.
 
@@ -174,7 +175,7 @@ def place_in_table(bits):
     return row, place
 
 
-@njit(cache=True)
+@njit
 def tabulated_times(table, seed, first, size):
     """Return the quantiles at the uniform numbers ``first``, ``first + 1``, … of the seed."""
     times = np.empty(size)

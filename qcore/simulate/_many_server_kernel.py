@@ -12,8 +12,8 @@ float order as an integer, and the lowest of them give way to the server's numbe
 """
 
 import numpy as np
-from numba import njit
 
+from qcore._numerics.compiled import njit
 from qcore.simulate._laws import random_bits
 
 STATE = np.dtype(
@@ -59,13 +59,13 @@ _SPARE_BITS = np.uint64(11)
 _NEVER = np.uint64(2**64 - 1)
 
 
-@njit(cache=True)
+@njit
 def key_of(epoch, server, mask):
     """Return an integer that orders by the epoch and carries the server in its lowest bits."""
     return (np.float64(epoch).view(np.uint64) & ~mask) | server
 
 
-@njit(cache=True)
+@njit
 def build_tree(tree, available):
     """Fill the loser tree: ``tree[0]`` is the winner, ``tree[n]`` the loser of the match at n."""
     leaves = len(tree)
@@ -79,7 +79,7 @@ def build_tree(tree, available):
     tree[0] = winners[1]
 
 
-@njit(cache=True)
+@njit
 def move_origin(state, tree, available, began, starts, line):
     """Count time from the earliest available server on, so that epochs keep their digits."""
     shift = available.min()
@@ -94,7 +94,7 @@ def move_origin(state, tree, available, began, starts, line):
     build_tree(tree, available)
 
 
-@njit(cache=True)
+@njit
 def forget_line(state, line):
     """Drop those whom the head of the line has passed; the entries to service are in order."""
     first = 0
@@ -106,7 +106,7 @@ def forget_line(state, line):
     state.in_line = kept
 
 
-@njit(cache=True)
+@njit
 def take_snapshot(state, epoch, rest, available, began, line, waits, ages, ages_row, queue_row):
     """Add to the histograms the ages in service and in the queue at the epoch."""
     for server in range(len(available)):
@@ -121,14 +121,14 @@ def take_snapshot(state, epoch, rest, available, began, line, waits, ages, ages_
         row -= 1
 
 
-@njit(cache=True)
+@njit
 def add_to(edges, histogram, value):
     """Count the value in its bin ``edges[i] <= value < edges[i + 1]``; the last is beyond all."""
     if len(edges) and value >= edges[0]:
         histogram[np.searchsorted(edges, value, side="right") - 1] += 1
 
 
-@njit(cache=True)
+@njit
 def close_batch(state, rest, available, starts, line, idle_time, total_idle_time, cost, sums):
     """Finish the sums of a batch at the present arrival and begin the next batch."""
     servers = len(available)
@@ -177,7 +177,7 @@ def close_batch(state, rest, available, starts, line, idle_time, total_idle_time
     state.batch += 1
 
 
-@njit(cache=True)
+@njit
 def advance(
     state,
     first,
@@ -328,7 +328,7 @@ def advance(
         begin = end
 
 
-@njit(cache=True)
+@njit
 def census(state, rest, available, began, line):
     """Return the customers waiting, in service, served and not yet abandoned, at the last arrival.
 

@@ -5,7 +5,8 @@ an address; it can when the state is an array.
 """
 
 import numpy as np
-from numba import njit
+
+from qcore._numerics.compiled import njit
 
 
 def random_state(seed):
@@ -13,7 +14,7 @@ def random_state(seed):
     return seed.generate_state(4, np.uint64)
 
 
-@njit(cache=True)
+@njit
 def uniform(state):
     """Draw from the uniform law on [0, 1), a multiple of 2⁻⁵³."""
     word = state[0] + state[3]
@@ -28,7 +29,7 @@ def uniform(state):
     return (word >> np.uint64(11)) * 2.0**-53
 
 
-@njit(cache=True)
+@njit
 def exponential(state):
     """Draw from the exponential law of mean 1, by inversion."""
     return -np.log(1.0 - uniform(state))
