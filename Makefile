@@ -18,12 +18,12 @@ help:  ## list these commands
 
 install: $(INSTALLED)  ## set up .venv from the lock (the other commands do it themselves)
 
-$(INSTALLED): requirements.txt pyproject.toml
+$(INSTALLED): requirements.txt pyproject.toml derivations/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements.txt)"
 	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.txt
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e .
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e . -e derivations
 	@touch $@
 
 book: $(INSTALLED)  ## build the book and print the path to open
@@ -50,7 +50,8 @@ rerun: $(INSTALLED)  ## re-execute all notebooks and rewrite them in place
 
 lock: $(INSTALLED)  ## renew requirements.txt from pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 \
-		--all-extras --upgrade --no-header --output-file requirements.txt pyproject.toml
+		--all-extras --upgrade --no-header --no-emit-package queues-under-control \
+		--no-emit-package queues-under-control-derivations --output-file requirements.txt pyproject.toml
 
 benchmarks: $(INSTALLED)  ## measure speed and accuracy against peers; renews the book's tables
 	$(BIN)/python -m benchmarks
