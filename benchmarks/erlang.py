@@ -217,7 +217,7 @@ def erlang_b_rows():
         counted = [
             i
             for i in range(ELEMENTS)
-            if erlang._log_erlang_b(servers[i], load[i]) > math.log(SMALLEST)
+            if erlang.log_erlang_b(servers[i], load[i]) > math.log(SMALLEST)
         ][:CHECKED]
         references = [blocking_in_balls(servers[i], load[i]) for i in counted]
 

@@ -235,7 +235,7 @@ def log_erlang_b(servers, offered_load):
     return evaluate("log_erlang_b", {"servers": servers, "offered_load": offered_load})
 
 
-_SCALARS = (float, int)
+_SCALARS = (float, int, np.float64)
 _DOMAINS = {
     "servers": {"at_least": 0, "at_most": _kernels.LARGEST},
     "offered_load": {"at_least": 0, "at_most": _kernels.LARGEST},
@@ -253,39 +253,45 @@ def evaluate(kernel, arguments, results=1, domains=_DOMAINS):
     Kernels return NaN outside their domain, so the arguments are checked only when that happens.
     """
     if all(type(value) in _SCALARS for value in arguments.values()):
-        result = getattr(_kernels, kernel)(*map(float, arguments.values()))
+        try:
+            result = getattr(_kernels, kernel)(*map(float, arguments.values()))
+        except OverflowError:  # an integer beyond the floats, which the check names
+            result = (math.nan,) * results if results > 1 else math.nan
         if not math.isnan(result if results == 1 else result[0]):
             return result
-    try:
-        arrays = [np.asarray(value, dtype=float) for value in arguments.values()]
-        found = _loop(kernel, arrays, results)
-        known = not np.isnan(found).any()
-    except (TypeError, ValueError):
-        known = False
-    if not known:
-        arrays = [checks.real(name, value, **domains[name]) for name, value in arguments.items()]
-        if "abandonment_rate" in arguments:
-            _refuse_tiny_rate(arrays[-1])
-        np.broadcast_shapes(*(array.shape for array in arrays))
-        raise _NoValue
+    arrays = {name: _floats(name, value) for name, value in arguments.items()}
+    found = _loop(kernel, checks.broadcast(**arrays), results)
+    if np.isnan(found).any():
+        _refuse(arrays, domains)
     return checks.unwrap(found[0]) if results == 1 else tuple(map(checks.unwrap, found))
 
 
+def _floats(name, value):
+    """Return ``value`` as an array of floats; one that is can do without a copy."""
+    ready = type(value) is np.ndarray and value.dtype == np.float64
+    return value if ready else checks.numbers_of(name, value)
+
+
 def _loop(kernel, arrays, results):
-    arrays = np.broadcast_arrays(*arrays)
+    """Run the compiled loop over flat copies: one type of array, whatever the callers have."""
     found = np.empty((results, *arrays[0].shape))
     loop = getattr(_kernels, f"{kernel}_array")
-    loop(*(array.ravel() for array in arrays), *found.reshape(results, -1))
+    loop(*(array.flatten() for array in arrays), *found.reshape(results, -1))
     return found
 
 
-def _refuse_tiny_rate(rate):
+def _refuse(arrays, domains):
+    """Name the argument that is outside its domain; raise `_NoValue` where each is inside."""
+    for name, array in arrays.items():
+        checks.real(name, array, **domains[name])
+    rate = arrays.get("abandonment_rate", np.zeros(()))
     tiny = (rate > 0) & (rate < _kernels.SMALLEST_RATE)
     if tiny.any():
         raise ValueError(
             f"abandonment_rate = {float(rate[tiny].flat[0])!r}: "
             f"must be 0 or >= {_kernels.SMALLEST_RATE:g}"
         )
+    raise _NoValue
 
 
 def _unstable(servers, offered_load, abandonment_rate):

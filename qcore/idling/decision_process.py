@@ -218,7 +218,7 @@ def optimal_policy(
         utilization_cost,
         holding_cost,
     )
-    rejection = checks.choice("rejection", rejection, (False, True))
+    rejection = checks.flag("rejection", rejection)
     chain = _Chain(queue, queue.longest_queue(max_waiting))
     target, reference = chain.first_policy()
     admitted = np.ones(chain.shape)

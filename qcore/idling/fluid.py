@@ -142,7 +142,7 @@ class FluidControlProblem:
         self.service_rate = checks.scalar("service_rate", service_rate, above=0)
         self.abandonment_cost = checks.scalar("abandonment_cost", abandonment_cost, at_least=0)
         self.holding_cost = checks.scalar("holding_cost", holding_cost, at_least=0)
-        self.rejection = checks.choice("rejection", rejection, (False, True))
+        self.rejection = checks.flag("rejection", rejection)
         self.utilization_cost = checked_utilization_cost(utilization_cost)
         self.patience = None if patience is None else _checked_patience(patience)
         if self._queue_costs:

@@ -62,7 +62,7 @@ def lower_bound(
     """
     servers = checks.count("servers", servers, at_least=1)
     arrival_rate = checks.scalar("arrival_rate", arrival_rate, above=0)
-    whole_servers = checks.choice("whole_servers", whole_servers, (False, True))
+    whole_servers = checks.flag("whole_servers", whole_servers)
     if whole_servers:
         smooth = checked_utilization_cost(utilization_cost)
         levels = np.arange(servers + 1) / servers
