@@ -1,20 +1,45 @@
 # `make` lists what there is. Nothing but Python >= 3.11 and make is assumed.
 
+# The folder of this file. It may hold blanks, at which make's own functions would split it.
+HERE := $(shell cd "$$(dirname '$(subst ','\'',$(MAKEFILE_LIST))' | sed 's/^ //')" && pwd -P)
+.DEFAULT_GOAL := help
+
+ifneq ($(HERE),$(shell pwd -P))
+# Called as `make -f` from elsewhere: do the same here.
+GOALS := $(or $(MAKECMDGOALS),help)
+.PHONY: $(GOALS)
+$(GOALS):
+	@$(MAKE) --no-print-directory -C "$(HERE)" -f Makefile $@
+else
+
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 LATEST := .venv-latest
 HTML := _build/html/index.html
-# Kernels are one per notebook; two workers suit two cores.
+# Two workers suit two cores.
 WORKERS ?= 2
+# Set to nothing where a quick installation matters more than quick starts.
+COMPILE ?= --compile-bytecode
+# What `make lab` opens, below derivations/ and without its ending.
+NOTEBOOK ?=
+UV_INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 
-.DEFAULT_GOAL := help
-.PHONY: help install book test test-book test-code test-notebooks test-latest rerun lock serve \
+# The user's settings shall neither move what is installed nor change what is computed.
+export PYTHONUTF8 := 1
+export PYTHONNOUSERSITE := 1
+export PIP_USER := 0
+export PIP_REQUIRE_VIRTUALENV := 0
+unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIREMENT PIP_CONSTRAINT PIP_NO_BINARY
+unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONOPTIMIZE PYTHONWARNINGS PYTEST_ADDOPTS
+unexport UV_PYTHON UV_SYSTEM_PYTHON UV_TARGET UV_PREFIX UV_CONSTRAINT UV_OVERRIDE UV_EXCLUDE_NEWER
+
+.PHONY: help install book test test-code test-notebooks test-latest rerun lab lock serve \
 	lint benchmarks clean
 
 help:  ## list these commands
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
 
 install: $(INSTALLED)  ## set up .venv from the lock (the other commands do it themselves)
 
@@ -22,8 +47,8 @@ $(INSTALLED): requirements.txt pyproject.toml derivations/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Python 3.11 or newer is needed; set PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements.txt)"
-	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -r requirements.txt
-	$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation -e . -e derivations
+	$(UV_INSTALL) $(COMPILE) -r requirements.txt
+	$(UV_INSTALL) --no-deps --no-build-isolation -e . -e derivations
 	@touch $@
 
 book: $(INSTALLED)  ## build the book and print the path to open
@@ -33,22 +58,25 @@ book: $(INSTALLED)  ## build the book and print the path to open
 test: book test-code test-notebooks  ## build the book, run all tests, the doctests and nbval
 
 test-code: $(INSTALLED)
-	$(BIN)/pytest tests qcore --doctest-modules -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest tests qcore --doctest-modules -n $(WORKERS) --dist loadgroup
 
 test-notebooks: $(INSTALLED)
-	$(BIN)/pytest --nbval derivations -n $(WORKERS) --dist loadscope
+	$(BIN)/python -m pytest --nbval derivations -n $(WORKERS) --dist loadscope
 
 test-latest:  ## check the claims with the newest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear $(LATEST)
 	$(LATEST)/bin/python -m pip install --quiet --disable-pip-version-check uv
-	$(LATEST)/bin/uv pip install --quiet --compile-bytecode --python $(LATEST)/bin/python --upgrade -e '.[book,test]'
+	$(LATEST)/bin/uv pip install --quiet $(COMPILE) --python $(LATEST)/bin/python --upgrade -e '.[book,test]'
 	$(LATEST)/bin/uv pip list --python $(LATEST)/bin/python | grep -E '^(sympy|mpmath|numpy|scipy|numba) '
-	$(LATEST)/bin/pytest --nbval derivations --claims-only -n $(WORKERS) --dist loadscope
+	$(LATEST)/bin/python -m pytest --nbval derivations --claims-only -n $(WORKERS) --dist loadscope
 
 rerun: $(INSTALLED)  ## re-execute all notebooks and rewrite them in place
 	$(BIN)/python -m derivations.claims.rerun
 
-lock: $(INSTALLED)  ## renew requirements.txt from pyproject.toml
+lab: $(INSTALLED)  ## open JupyterLab on the notebooks (NOTEBOOK=deferral/esrt)
+	$(BIN)/python -m derivations.claims.lab $(NOTEBOOK)
+
+lock: $(INSTALLED)  ## renew requirements.txt from both pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 \
 		--all-extras --upgrade --no-header --no-emit-package queues-under-control \
 		--no-emit-package queues-under-control-derivations --output-file requirements.txt pyproject.toml
@@ -57,12 +85,15 @@ benchmarks: $(INSTALLED)  ## measure speed and accuracy against peers; renews th
 	$(BIN)/python -m benchmarks
 
 serve: book  ## serve the book at http://localhost:8000
-	$(BIN)/python -m http.server --directory _build/html 8000
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
 
 lint: $(INSTALLED)  ## check style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
 clean:  ## remove the environments and everything built
-	rm -rf $(VENV) $(LATEST) _build .pytest_cache .ruff_cache .hypothesis .numba_cache screenshots *.egg-info
+	rm -rf $(VENV) $(LATEST) _build .pytest_cache .ruff_cache .hypothesis .numba_cache .settings screenshots *.egg-info \
+		derivations/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+endif

@@ -5,10 +5,11 @@ and SymPy, their content does not. Each figure's data stands beside it as number
 truth in a claim, and both are compared. With ``--claims-only``, claim records alone are.
 """
 
-from derivations.claims.rerun import compile_afresh, one_thread_each
+from derivations.claims import surroundings
+from derivations.claims.rerun import compile_afresh
 
+surroundings.settle()
 compile_afresh()
-one_thread_each()
 
 PRESENTATION = ("text/latex", "image/svg+xml", "image/png")
 NUMBERS_AND_TEXT = ("text/plain", "text/markdown", "text/html", "stdout")

@@ -6,7 +6,7 @@ Their names load on first use, so that records are read without SymPy.
 
 import importlib
 
-_SUBMODULES = ("evidence", "records", "rerun")
+_SUBMODULES = ("evidence", "lab", "records", "rerun", "surroundings")
 
 
 def __getattr__(name):

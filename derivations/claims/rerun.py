@@ -18,6 +18,7 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
 from derivations.claims import records as claim_records
+from derivations.claims import surroundings
 
 FOLDER = Path(__file__).parent.parent
 CELL_SECONDS = 120
@@ -37,12 +38,6 @@ def compile_afresh():
     """
     cache = FOLDER.parent / ".numba_cache" / compiled_state(FOLDER.parent)
     os.environ.setdefault("NUMBA_CACHE_DIR", str(cache))
-
-
-def one_thread_each():
-    """Let each kernel use one core: matrices are small, and threads would only wait."""
-    for name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-        os.environ.setdefault(name, "1")
 
 
 def compiled_state(root):
@@ -149,8 +144,8 @@ def main(arguments=None):
     )
     chosen = parser.parse_args(arguments).notebooks
     paths = chosen or claim_records.notebooks(FOLDER)
+    surroundings.settle()
     compile_afresh()
-    one_thread_each()
     failed = 0
     progress = tqdm(paths, unit="notebook")
     for path in progress:
