@@ -7,48 +7,39 @@ naming the claim, if one does not hold; if all do, it shows one line of text and
         "blocking-closed-form",
         "The blocking probability of one server with one deferral is (6).",
         ["A.6"],
-        proved(derived, target),
+        proved(derived, target, says="the derived probability is (6)"),
         agrees(derived, single_server.blocking_probability, {lam: logarithmic(1e-3, 1e3), ...}),
+        name="What one deferral saves",
+        status="theorem",
+        hypotheses=["Arrivals are Poisson, services exponential."],
+        needs=["single-server-fractions"],
+        domain={lam: uniform(0, oo), ...},
     )
 
-Evidence is made by `proved`, `proved_inequality`, `agrees`, `compared`, `simulated`,
-`simulated_order`, `slope`, `extrapolated`, `formal` and `argued`. Making it computes nothing;
-checking it does.
+Evidence is made here by `proved`, `proved_inequality`, `formal` and `argued`, and in `numbers` by
+`agrees`, `compared`, `simulated`, `simulated_order`, `slope` and `extrapolated`. Making it computes
+nothing; checking it does. Proofs need SymPy alone.
 """
 
-import importlib
-import itertools
+import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import mpmath
-import numpy as np
 import sympy
 
-from derivations.claims.records import MIME_TYPE, ClaimRecord, Evidence
+from derivations.claims.domains import Argument, Every, domain_of
+from derivations.claims.records import (
+    MEASUREMENTS,
+    MIME_TYPE,
+    TRY_MIME_TYPE,
+    Attempt,
+    ClaimRecord,
+    Evidence,
+)
 
-__all__ = [
-    "Check",
-    "ClaimFailed",
-    "agrees",
-    "argued",
-    "check",
-    "claim",
-    "compared",
-    "extrapolated",
-    "fitted_slope",
-    "formal",
-    "integers",
-    "logarithmic",
-    "proved",
-    "proved_inequality",
-    "sample",
-    "simulated",
-    "simulated_order",
-    "slope",
-    "uniform",
-]
+GLUE_PREFIX = "application/papermill.record/"
+NOT_HERE = "not checked here: needs the full installation (`make lab`)"
 
 
 class ClaimFailed(AssertionError):
@@ -67,8 +58,49 @@ class Check:
     run: Callable[[], dict[str, Any]]
 
 
-def check(identifier, sentence, sources, *checks):
+def check(
+    identifier,
+    sentence,
+    sources,
+    *checks,
+    name=None,
+    status=None,
+    hypotheses=None,
+    needs=None,
+    domain=None,
+    checked_only=None,
+    applies=(True, None),
+):
     """Check a claim without showing it.
+
+    Parameters
+    ----------
+    identifier : str
+        Unique in the book, lower-case-with-hyphens.
+    sentence : str
+        What is claimed, in Markdown.
+    sources : sequence of str
+        The labels of ``book/sources.yml`` that it covers.
+    *checks : Check or callable
+        The evidence; a function without arguments that returns a `Check`, or a list of them, is
+        called only if the claim applies.
+    name : str, optional
+        A short title.
+    status : {"theorem", "formal", "measured", "conjecture"}, optional
+        A theorem needs a proof, by SymPy or in prose, a formal result an expansion with a measured
+        rate, a measured one numbers; a status that says more than the evidence is refused.
+    hypotheses : sequence of str, optional
+        A sentence each.
+    needs : sequence of str, optional
+        The identifiers of the claims that this one rests on.
+    domain : mapping, optional
+        What the sentence speaks of: names or symbols to ranges, lists of values, or a class in
+        words. Each must be reached by a piece of evidence that carries the status.
+    checked_only : mapping, optional
+        The part of the domain to which the evidence is confined, where the sentence says so.
+    applies : (bool, str), optional
+        Whether the claim applies with the parameters at hand, and what it needs for that, such as
+        ``(gamma > 0, "needs γ > 0")``. A claim that does not apply is skipped, and says so.
 
     Returns
     -------
@@ -77,11 +109,27 @@ def check(identifier, sentence, sources, *checks):
     measured : list of dict
         For each piece of evidence, what was measured; it may differ between machines.
     """
+    condition, needed = applies
+    made = _made(checks) if condition else []
     record = ClaimRecord(
-        identifier, sentence, tuple(sources), tuple(item.evidence for item in checks)
+        identifier,
+        sentence,
+        tuple(sources),
+        tuple(item.evidence for item in made),
+        name=name,
+        status=status,
+        hypotheses=None if hypotheses is None else tuple(hypotheses),
+        needs=None if needs is None else tuple(needs),
+        domain=None if domain is None else domain_of(domain),
+        checked_only=None if checked_only is None else domain_of(checked_only),
+        applies=needed,
+        skipped=not condition,
     )
     measured = []
-    for item in checks:
+    for item in made:
+        if item.evidence.kind in MEASUREMENTS and not can_measure():
+            measured.append({"status": NOT_HERE})
+            continue
         try:
             measured.append(item.run())
         except ClaimFailed as failure:
@@ -91,30 +139,94 @@ def check(identifier, sentence, sources, *checks):
     return record, measured
 
 
-def claim(identifier, sentence, sources, *checks):
-    """Check a claim and show it; see the module's docstring for an example."""
+def _made(checks):
+    made = []
+    for item in checks:
+        result = item() if callable(item) else item
+        made += result if isinstance(result, list | tuple) else [result]
+    return made
+
+
+def can_measure():
+    """Whether numbers can be computed here, which a browser cannot."""
+    return importlib.util.find_spec("numpy") is not None
+
+
+def claim(identifier, sentence, sources, *checks, **stated):
+    """Check a claim and show it; `check` says what the arguments are."""
+    record, measured = check(identifier, sentence, sources, *checks, **stated)
+    _show(
+        {"text/plain": record.line(), MIME_TYPE: record.as_dict()},
+        {MIME_TYPE: {"measured": measured}},
+    )
+
+
+def quoted(name, value, form="{}"):
+    """Store a number, formatted, for a sentence that quotes it with ``{glue:text}`name` ``.
+
+    Parameters
+    ----------
+    name : str
+        Unique in the notebook.
+    value : number or str
+        What was computed.
+    form : str
+        How it is written, such as ``"{:.1f} %"``.
+    """
+    if not name.replace("-", "").replace("_", "").isalnum():
+        raise ValueError(f"name = {name!r}: must be letters, digits and hyphens")
+    _show(
+        {f"{GLUE_PREFIX}text/plain": repr(form.format(value))},
+        {"scrapbook": {"name": name, "mime_prefix": GLUE_PREFIX}},
+    )
+
+
+def try_this(words, changes, not_applying=(), failing=(), refused=None):
+    """Invite the reader to change parameters, and say what to expect; a test does it.
+
+    Parameters
+    ----------
+    words : str
+        What to try and what to watch, in Markdown.
+    changes : mapping
+        Parameters of the cell tagged ``parameters`` to their new values.
+    not_applying, failing : sequences of str
+        The claims that are then skipped, and those that fail; all others hold.
+    refused : str, optional
+        Part of the message with which the run stops.
+    """
+    attempt = Attempt(
+        words,
+        {name: repr(value) for name, value in changes.items()},
+        tuple(not_applying),
+        tuple(failing),
+        refused,
+    )
+    _show({"text/plain": attempt.markdown(), TRY_MIME_TYPE: attempt.as_dict()}, {})
+
+
+def _show(data, metadata):
     from IPython.display import display
 
-    record, measured = check(identifier, sentence, sources, *checks)
-    display(
-        {"text/plain": record.line(), MIME_TYPE: record.as_dict()},
-        raw=True,
-        metadata={MIME_TYPE: {"measured": measured}},
-    )
+    display(data, raw=True, metadata=metadata)
 
 
 # Proofs ------------------------------------------------------------------------------------------
 
 
-def proved(left, right, reduce=None):
+def proved(left, right, reduce=None, says=None, domain=None):
     """Evidence that two expressions (or matrices, or lists of them) are equal.
 
     The difference must reduce to zero by SymPy, after ``doit`` on both sides, through
     ``expand``, ``cancel`` or ``simplify``, or through the function ``reduce`` if one is given.
-    Two sides that are written alike prove nothing and are refused.
+    Two sides that are written alike prove nothing and are refused. ``says`` is what the equality
+    says, in words. The proof reaches as far as the assumptions on its symbols; ``domain`` adds what
+    holds for the other letters of the sentence, such as ``{"d": [1]}``.
     """
     pairs = _pairs(left, right)
-    what = "identity" if len(pairs) == 1 else f"{len(pairs)} identities"
+    one = "the difference of the two sides"
+    reduced = one if len(pairs) == 1 else f"each of {len(pairs)} differences"
+    summary = f"SymPy reduces {reduced} to zero"
 
     def run():
         if all(one == other for one, other in pairs):
@@ -123,14 +235,18 @@ def proved(left, right, reduce=None):
             _require_zero(one, other, reduce)
         return {}
 
-    return Check(Evidence("proved", f"{what} reduced to zero symbolically"), run)
+    reach = _reach([side for pair in pairs for side in pair], domain)
+    return Check(Evidence("proved", _said(says, summary), reach), run)
 
 
-def proved_inequality(larger, smaller, certificate, reduce=None, strict=True):
+def proved_inequality(
+    larger, smaller, certificate, reduce=None, strict=True, says=None, domain=None
+):
     """Evidence that ``larger`` exceeds ``smaller``, by a certificate.
 
     The certificate is a list of terms that add up to the difference. SymPy must find each of them
     non-negative from the assumptions on its symbols, and one of them positive if ``strict``.
+    ``says`` and ``domain`` are as in `proved`.
     """
     terms = [sympy.sympify(term) for term in certificate]
 
@@ -146,9 +262,37 @@ def proved_inequality(larger, smaller, certificate, reduce=None, strict=True):
         return {}
 
     sign = "positive" if strict else "non-negative"
-    size = "one term" if len(terms) == 1 else f"{len(terms)} terms"
-    summary = f"inequality with a {sign} certificate of {size}"
-    return Check(Evidence("proved", summary), run)
+    summary = (
+        f"the difference of the two sides is a term that is visibly {sign}"
+        if len(terms) == 1
+        else f"the difference of the two sides is a sum of {len(terms)} terms, none of them "
+        f"negative{' and one positive' if strict else ''}"
+    )
+    reach = _reach([sympy.sympify(larger), sympy.sympify(smaller)], domain)
+    return Check(Evidence("proved", _said(says, summary), reach), run)
+
+
+def _said(says, summary):
+    return summary if says is None else f"{says}: {summary}"
+
+
+def _reach(sides, domain):
+    """Return what a proof ranges over: its symbols by their assumptions, and what is stated."""
+    stated = () if domain is None else domain_of(domain)
+    names = {argument.name for argument in stated}
+    symbols = set().union(*(side.free_symbols for side in sides))
+    every = [
+        Argument(str(symbol), _assumed(symbol))
+        for symbol in sorted(symbols, key=str)
+        if isinstance(symbol, sympy.Symbol) and str(symbol) not in names
+    ]
+    return (*stated, *every)
+
+
+def _assumed(symbol):
+    low = 0.0 if symbol.is_nonnegative else float("-inf")
+    high = 0.0 if symbol.is_nonpositive else float("inf")
+    return Every(low, high, bool(symbol.is_integer))
 
 
 def _pairs(left, right):
@@ -184,446 +328,21 @@ def _require_zero(left, right, reduce):
     raise ClaimFailed(f"the difference reduces to {residual}, not to 0")
 
 
-# Agreement with qcore ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Range:
-    """A range of one argument, sampled evenly on the scale that it names."""
-
-    low: float
-    high: float
-    scale: str
-
-    def at(self, fraction):
-        """Return the value at a fraction in [0, 1] of the way."""
-        if self.scale == "integers":
-            return int(
-                min(
-                    self.low + np.floor(fraction * (self.high - self.low + 1)),
-                    self.high,
-                )
-            )
-        if fraction in (0.0, 1.0):
-            return (self.low, self.high)[int(fraction)]
-        if self.scale == "logarithmic":
-            return float(self.low * (self.high / self.low) ** fraction)
-        return float(self.low + fraction * (self.high - self.low))
-
-
-def uniform(low, high):
-    """A range sampled evenly."""
-    return Range(float(low), float(high), "uniform")
-
-
-def logarithmic(low, high):
-    """A range of positive numbers sampled evenly in their logarithms."""
-    return Range(float(low), float(high), "logarithmic")
-
-
-def integers(low, high):
-    """A range of integers, both ends included."""
-    return Range(int(low), int(high), "integers")
-
-
-def sample(domain, points):
-    """Return ``points`` low-discrepancy points of a box and all its corners, always the same ones.
-
-    Parameters
-    ----------
-    domain : mapping
-        Argument (in the order of the function's parameters) to its `Range`.
-    points : int
-        The number of points in the inside; the corners come on top.
-    """
-    # Imported here because SciPy's statistics take a second to load.
-    from scipy.stats import qmc
-
-    ranges = list(domain.values())
-    inside = qmc.Halton(len(ranges), scramble=False).random(points + 1)[1:]
-    corners = itertools.product((0.0, 1.0), repeat=len(ranges))
-    return [
-        tuple(one.at(fraction) for one, fraction in zip(ranges, point, strict=True))
-        for point in itertools.chain(inside, corners)
-    ]
-
-
-def agrees(
-    derived, function, domain, tolerance, points=256, digits=50, name=None, where=None
-):
-    """Evidence that a derived expression gives the numbers of a function of qcore.
-
-    Parameters
-    ----------
-    derived : sympy.Expr or callable
-        The derived result; a callable is given mpmath numbers (integers for integer ranges).
-    function : callable
-        The function of qcore, given Python numbers in the order of ``domain``.
-    domain : mapping
-        Symbol (or name) to `uniform`, `logarithmic` or `integers`, at least 200 points in all.
-    tolerance : float
-        The largest relative difference allowed.
-    digits : int
-        The precision at which ``derived`` is evaluated; a second evaluation at twice that
-        precision must confirm half of the digits.
-    name : str, optional
-        The dotted name of what ``function`` calls, where that is a lambda or a partial.
-    where : callable, optional
-        Keeps only the points for which it is true (a domain that is not a box).
-    """
-    if points < 200:
-        raise ValueError(f"points = {points}: must be at least 200")
-    name = _qualified_name(function, name)
-    kept = [point for point in sample(domain, points) if where is None or where(*point)]
-    if len(kept) < 200:
-        raise ValueError(
-            f"only {len(kept)} points satisfy the condition: at least 200 are needed"
-        )
-    evaluate = (
-        derived
-        if not isinstance(derived, sympy.Basic)
-        else sympy.lambdify(list(domain), derived, modules="mpmath")
-    )
-
-    def run():
-        worst, worst_point = 0.0, kept[0]
-        for point in kept:
-            reference = _reference(evaluate, point, digits)
-            error = _relative_error(function(*point), reference)
-            if not error <= worst:
-                worst, worst_point = error, point
-        if not worst <= tolerance:
-            raise ClaimFailed(
-                f"{name}{worst_point} differs from the derived value by {worst:.2g} (relative); "
-                f"allowed: {tolerance:g}"
-            )
-        return {"largest relative difference": f"{worst:.2g}"}
-
-    summary = (
-        f"`{name}` at {len(kept)} points, relative difference at most {tolerance:g}"
-    )
-    return Check(Evidence("agrees", summary), run)
-
-
-def compared(larger, smaller, what, margin=0.0):
-    """Evidence that computed numbers exceed others, one by one: observed, not proved.
-
-    Parameters
-    ----------
-    larger, smaller : sequences of numbers
-        Of the same length, such as values of qcore over a range of sizes.
-    what : str
-        What is compared and where, for the record.
-    margin : float
-        By which part of itself each of ``larger`` must at least exceed its partner.
-    """
-    pairs = list(zip(larger, smaller, strict=True))
-    if not pairs:
-        raise ValueError(f"{what}: there is nothing to compare")
-
-    def run():
-        least = min(
-            (float((one - other) / (abs(one) or 1)), place)
-            for place, (one, other) in enumerate(pairs)
-        )
-        if not all(one - other > margin * abs(one) for one, other in pairs):
-            one, other = pairs[least[1]]
-            raise ClaimFailed(
-                f"{what}: {float(one):.6g} does not exceed {float(other):.6g} "
-                f"by more than a part {margin:g}"
-            )
-        return {"least relative excess": f"{least[0]:.2g}"}
-
-    more = f", by {100 * margin:g} % or more" if margin else ""
-    summary = f"{what}: {len(pairs)} computed values exceed their partners{more}"
-    return Check(Evidence("agrees", summary), run)
-
-
-def _public_name(function):
-    """Return the shortest dotted name under which ``function`` is found without private parts."""
-    path = [part for part in function.__module__.split(".") if not part.startswith("_")]
-    while len(path) > 1 and hasattr(
-        importlib.import_module(".".join(path[:-1])), function.__qualname__
-    ):
-        path.pop()
-    return ".".join([*path, function.__qualname__])
-
-
-def _qualified_name(function, name):
-    if name is None:
-        name = _public_name(function)
-    module, _, attribute = name.rpartition(".")
-    if not name.startswith("qcore.") or not hasattr(
-        importlib.import_module(module), attribute
-    ):
-        raise ValueError(
-            f"name = {name!r}: must be the dotted name of something in qcore"
-        )
-    return name
-
-
-def _reference(evaluate, point, digits):
-    values = []
-    for precision in (digits, 2 * digits):
-        with mpmath.workdps(precision):
-            exact = [
-                value if isinstance(value, int) else mpmath.mpf(value)
-                for value in point
-            ]
-            values.append(mpmath.mpmathify(evaluate(*exact)))
-    coarse, fine = values
-    with mpmath.workdps(2 * digits):
-        if abs(coarse - fine) > abs(fine) * mpmath.mpf(10) ** (-digits / 2):
-            raise ClaimFailed(
-                f"{digits} digits are not enough to evaluate the result at {point}"
-            )
-    return fine
-
-
-def _relative_error(value, reference):
-    if reference == 0:
-        return 0.0 if value == 0 else np.inf
-    return float(abs(mpmath.mpmathify(value) - reference) / abs(reference))
-
-
-# Simulation and rates ----------------------------------------------------------------------------
-
-
-def simulated(expected, estimate, standard_errors=4.0, detects=0.01, name=None):
-    """Evidence that a derived value lies within a simulation's error.
-
-    Parameters
-    ----------
-    expected : number or sequence of numbers
-        The derived value.
-    estimate : qcore.simulate.Estimate or sequence of them
-        What the simulation found.
-    standard_errors : float
-        How many standard errors apart the two may be.
-    detects : float
-        The relative error that the simulation must be long enough to notice, at most 0.01.
-    name : str, optional
-        What was simulated, if the sentence does not say it.
-    """
-    if detects > 0.01:
-        raise ValueError(f"detects = {detects}: must be at most 0.01")
-    expected, estimates = np.atleast_1d(np.asarray(expected, dtype=float)), estimate
-    if not isinstance(estimate, list | tuple | np.ndarray):
-        estimates = [estimate]
-
-    def run():
-        noticed, deviation = [], []
-        for value, found in zip(expected, estimates, strict=True):
-            noticed.append(standard_errors * found.standard_error / abs(value))
-            deviation.append((found.value - value) / found.standard_error)
-            if not noticed[-1] <= detects:
-                raise ClaimFailed(
-                    f"the simulation notices errors of {noticed[-1]:.2g} only; "
-                    f"it must notice {detects:g}: simulate longer"
-                )
-            if not abs(deviation[-1]) <= standard_errors:
-                raise ClaimFailed(
-                    f"simulated {found.value:.6g} ± {found.standard_error:.2g}, derived "
-                    f"{value:.6g}: {abs(deviation[-1]):.1f} standard errors apart"
-                )
-        return {
-            "deviations in standard errors": [f"{one:.2g}" for one in deviation],
-            "smallest error noticed": f"{max(noticed):.2g}",
-        }
-
-    what = f"{name}, " if name else ""
-    values = "" if len(expected) == 1 else f"{len(expected)} values "
-    summary = (
-        f"{what}{values}within {standard_errors:g} standard errors; "
-        f"an error of {100 * detects:g} % would have been noticed"
-    )
-    return Check(Evidence("simulated", summary), run)
-
-
-def simulated_order(larger, smaller, what, detects=None, standard_errors=4.0):
-    """Evidence that simulated values exceed bounds or each other, one by one.
-
-    By default each difference must be more than ``standard_errors`` of its own standard errors
-    above zero. Where the true difference may be arbitrarily small that cannot be asked; give
-    ``detects`` then: no difference may be that far below zero, and the simulation must be long
-    enough to notice a value that is too small by the part ``detects``.
-
-    Parameters
-    ----------
-    larger, smaller : sequences of numbers or of `qcore.simulate.Estimate`
-        Of the same length.
-    what : str
-        What is compared and where, for the record.
-    detects : float, optional
-        At most 0.01.
-    standard_errors : float
-        How many standard errors count as noise; those of a pair are taken as independent, so
-        that both should not come from the same random numbers.
-    """
-    pairs = list(zip(larger, smaller, strict=True))
-    if not pairs:
-        raise ValueError(f"{what}: there is nothing to compare")
-    if detects is not None and detects > 0.01:
-        raise ValueError(f"detects = {detects}: must be at most 0.01")
-    strictly = detects is None
-
-    def run():
-        deviations, noticed = [], []
-        for pair in pairs:
-            (upper, lower), error = _values_and_error(pair)
-            if not error > 0:
-                raise ClaimFailed(f"{what}: nothing here was simulated")
-            deviations.append((upper - lower) / error)
-            noticed.append(standard_errors * error / abs(lower or upper))
-            if not strictly and not noticed[-1] <= detects:
-                raise ClaimFailed(
-                    f"{what}: the simulation notices a violation of {noticed[-1]:.2g} only; "
-                    f"it must notice {detects:g}: simulate longer"
-                )
-            least = standard_errors if strictly else -standard_errors
-            if not deviations[-1] > least:
-                raise ClaimFailed(
-                    f"{what}: {upper:.6g} exceeds {lower:.6g} by {deviations[-1]:.1f} standard "
-                    f"errors; at least {least:g} are needed"
-                )
-        return {
-            "least excess in standard errors": f"{min(deviations):.2g}",
-            "beyond doubt": f"{sum(one > standard_errors for one in deviations)} "
-            f"of {len(deviations)}",
-        }
-
-    values = "1 value" if len(pairs) == 1 else f"{len(pairs)} values"
-    verdict = (
-        f"each more than {standard_errors:g} standard errors above its partner"
-        if strictly
-        else f"none more than {standard_errors:g} standard errors below its bound; "
-        f"a violation of {100 * detects:g} % would have been noticed"
-    )
-    return Check(Evidence("simulated", f"{what}: {values}, {verdict}"), run)
-
-
-def _values_and_error(items):
-    """Return the values of numbers or estimates, and the standard error of a sum of them."""
-    values = [float(getattr(item, "value", item)) for item in items]
-    errors = [float(getattr(item, "standard_error", 0.0)) for item in items]
-    return values, float(np.hypot.reduce(errors))
-
-
-def fitted_slope(sizes, errors):
-    """Fit ``errors`` by a power of ``sizes``; return the exponent and its standard error.
-
-    Least squares on logarithmic scales. Where the errors are estimates, they are weighted by their
-    standard errors, taken as independent; the exponent of exact errors has standard error 0.
-    """
-    size, value = (
-        np.array(
-            [
-                float(mpmath.log(abs(mpmath.mpmathify(getattr(one, "value", one)))))
-                for one in series
-            ]
-        )
-        for series in (sizes, errors)
-    )
-    noise = np.array(
-        [
-            getattr(one, "standard_error", 0.0) / abs(getattr(one, "value", 1.0))
-            for one in errors
-        ]
-    )
-    if not noise.any():
-        return float(np.polyfit(size, value, 1)[0]), 0.0
-    weight = noise**-2.0
-    size = size - np.average(size, weights=weight)
-    spread = float(weight @ size**2)
-    return float(weight @ (size * value)) / spread, spread**-0.5
-
-
-def slope(sizes, errors, expected, within=0.03, name=None, standard_errors=4.0):
-    """Evidence that ``errors`` fall like a power of ``sizes``: the slope of a log–log fit.
-
-    The errors may be simulated (`qcore.simulate.Estimate`, independent of each other). The slope
-    then has a standard error, of which ``standard_errors`` must be at most ``within``.
-    """
-    if len(sizes) < 3:
-        raise ValueError(f"{len(sizes)} sizes: a slope needs at least three")
-    what, expected = f"{name}: " if name else "", float(expected)
-    are_simulated = any(hasattr(one, "standard_error") for one in errors)
-
-    def run():
-        found, error = fitted_slope(sizes, errors)
-        noise = f" ± {error:.4f}" if are_simulated else ""
-        if not standard_errors * error <= within:
-            raise ClaimFailed(
-                f"{what}slope {found:.4f}{noise}: its error must be at most "
-                f"{within / standard_errors:.2g}: simulate longer"
-            )
-        if not abs(found - expected) <= within:
-            raise ClaimFailed(
-                f"{what}slope {found:.4f}{noise}, expected {expected:g} ± {within:g}"
-            )
-        return {"slope": f"{found:.4f}{noise}"}
-
-    number = f"{len(sizes)} simulated sizes" if are_simulated else f"{len(sizes)} sizes"
-    summary = f"{what}log–log slope {expected:.4g} ± {within:g} over {number}"
-    return Check(Evidence("rate", summary), run)
-
-
-def extrapolated(sizes, values, exponents, expected, within, name=None):
-    """Evidence that ``values`` tend to ``expected``, by extrapolation.
-
-    The last ``len(exponents) + 1`` values determine the constant ``c`` in
-    ``c + sum(c_i * size**exponent_i)``, which must be within a relative distance of ``expected``.
-    ``values`` may be several such series; then ``expected`` has a constant for each of them.
-    """
-    needed = len(exponents) + 1
-    if len(sizes) < needed:
-        raise ValueError(
-            f"{len(sizes)} sizes: {len(exponents)} exponents need {needed}"
-        )
-    what = f"{name}: " if name else ""
-    several = np.ndim(expected) > 0
-    constants = [float(one) for one in (expected if several else [expected])]
-    every = list(values) if several else [values]
-    if len(every) != len(constants):
-        raise ValueError(f"{len(every)} series for {len(constants)} constants")
-
-    def run():
-        with mpmath.workdps(50):
-            basis = [mpmath.mpf(0), *(mpmath.mpmathify(one) for one in exponents)]
-            matrix = mpmath.matrix(
-                [
-                    [mpmath.mpmathify(size) ** power for power in basis]
-                    for size in sizes[-needed:]
-                ]
-            )
-            found = []
-            for series in every:
-                right = [mpmath.mpmathify(value) for value in series[-needed:]]
-                found.append(float(mpmath.lu_solve(matrix, mpmath.matrix(right))[0]))
-        for measured, constant in zip(found, constants, strict=True):
-            if not abs(measured - constant) <= within * abs(constant):
-                raise ClaimFailed(
-                    f"{what}extrapolated to {measured:.6g}, expected {constant:.6g}"
-                )
-        texts = [f"{measured:.6g}" for measured in found]
-        return {"constants": texts} if several else {"constant": texts[0]}
-
-    listed = ", ".join(f"{constant:.6g}" for constant in constants)
-    summary = (
-        f"{what}{'constants' if several else 'constant'} {listed}, extrapolated, "
-        f"within {100 * within:g} %"
-    )
-    return Check(Evidence("rate", summary), run)
-
-
 # Prose -------------------------------------------------------------------------------------------
 
 
-def formal(how):
+def formal(how, domain=None):
     """Evidence by an unrigorous expansion; a claim that has it must also have a rate."""
-    return Check(Evidence("formal", how), dict)
+    return Check(
+        Evidence("formal", how, None if domain is None else domain_of(domain)), dict
+    )
 
 
-def argued(where):
-    """Evidence by a proof in prose, which no machine has checked."""
-    return Check(Evidence("argued", where), dict)
+def argued(where, domain=None):
+    """Evidence by a proof in prose, which no machine has checked.
+
+    It reaches as far as the sentence does, unless ``domain`` says otherwise.
+    """
+    return Check(
+        Evidence("argued", where, None if domain is None else domain_of(domain)), dict
+    )

@@ -26,7 +26,8 @@ NOTEBOOK_METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-KEPT_CELL_METADATA = ("tags", "mystnb")
+KEPT_CELL_METADATA = ("tags", "mystnb", "digest")
+FIGURE_TYPES = frozenset({"image/svg+xml", "application/vnd.qcore.plot+json"})
 RANDOM_ID = re.compile(r"[0-9a-f]{8}([0-9a-f-]{28})?")
 
 
@@ -63,31 +64,71 @@ def compiled_state(root):
     return digest.hexdigest()[:16]
 
 
-class WarningShown(Exception):
-    """A cell wrote to stderr; a page of the book does not."""
+class Unfit(Exception):
+    """A notebook ran, but not to what a page of the book may show."""
 
 
 def execute(path):
     """Return the notebook at ``path``, executed from top to bottom in a fresh kernel.
 
-    Raises `WarningShown` if a cell writes to stderr, and nbclient's ``CellExecutionError`` if one
-    fails.
+    Raises `Unfit` if a cell writes to stderr or a figure has no image, and nbclient's
+    ``CellExecutionError`` if a cell fails.
     """
-    notebook = nbformat.read(path, as_version=4)
+    notebook = run(nbformat.read(path, as_version=4), path.parent)
+    require_fit(notebook, path)
+    for cell, digest in zip(code_cells(notebook), digests(notebook), strict=True):
+        cell.metadata["digest"] = digest
+    return normalise(notebook)
+
+
+def run(notebook, folder, allow_errors=False):
+    """Execute ``notebook`` in place in a fresh kernel, and return it."""
     client = NotebookClient(
         notebook,
         timeout=CELL_SECONDS,
         kernel_name="python3",
         record_timing=False,
         coalesce_streams=True,
-        resources={"metadata": {"path": str(path.parent)}},
+        allow_errors=allow_errors,
+        resources={"metadata": {"path": str(folder)}},
     )
     client.execute()
-    for cell in notebook.cells:
-        for output in cell.get("outputs", ()):
+    return notebook
+
+
+def require_fit(notebook, path):
+    """Raise `Unfit` if a cell wrote to stderr, or a figure lacks its image or its data."""
+    for cell in code_cells(notebook):
+        kinds = set()
+        for output in cell.outputs:
             if output.get("name") == "stderr":
-                raise WarningShown(f"{path}, cell {cell.id}: {output.text}")
-    return normalise(notebook)
+                raise Unfit(
+                    f"{path}, cell {cell.id}: it writes to stderr: {output.text}"
+                )
+            kinds |= set(output.get("data", {}))
+        if "figure" in cell.metadata.get("mystnb", {}) and not kinds >= FIGURE_TYPES:
+            raise Unfit(
+                f"{path}, cell {cell.id}: a figure without {FIGURE_TYPES - kinds}"
+            )
+
+
+def code_cells(notebook):
+    """Return the cells of ``notebook`` that hold code."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def digests(notebook):
+    """Return for each code cell a digest of the code that made its outputs.
+
+    That is the code of all cells down to it, without blank lines and trailing blanks. A cell
+    that was changed and not run, or above which one was, stores another digest than its own.
+    """
+    so_far, found = hashlib.sha256(), []
+    for cell in code_cells(notebook):
+        lines = [line.rstrip() for line in cell.source.splitlines()]
+        so_far.update("\n".join([*filter(None, lines), "", ""]).encode())
+        found.append(so_far.hexdigest()[:12])
+    return found
 
 
 def normalise(notebook):
@@ -152,7 +193,7 @@ def main(arguments=None):
         progress.set_postfix_str(path.stem)
         try:
             write(execute(path), path)
-        except (CellExecutionError, WarningShown) as error:
+        except (CellExecutionError, Unfit) as error:
             failed += 1
             tqdm.write(f"{path} is left as it was:\n{error}", file=sys.stderr)
     return failed

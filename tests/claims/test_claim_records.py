@@ -71,7 +71,10 @@ def test_repeated_summaries_are_counted():
     proved = Evidence("proved", "identity")
     argued = Evidence("argued", "above")
     one = ClaimRecord("a", "It holds.", (), (proved, argued, proved))
-    assert one.summaries() == ["*proved*: identity (× 2)", "*argued*: above"]
+    assert one.summaries() == [
+        "*proved*: identity (so for each of 2 pairs)",
+        "*argued*: above",
+    ]
 
 
 def test_the_book_s_records_are_sound(root):

@@ -1,5 +1,7 @@
 """Each kind of evidence accepts a true claim and rejects a wrong one."""
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import mpmath
@@ -8,8 +10,8 @@ import pytest
 import sympy
 from sympy import Function, Integral, Limit, Matrix, cos, exp, log, oo, sin, symbols
 
+import derivations.claims as claims
 from derivations.claims import ClaimFailed
-from derivations.claims import evidence as claims
 from derivations.claims.records import RecordError
 
 x, y = symbols("x y", positive=True)
@@ -17,8 +19,8 @@ SINGLE_SERVER = {"a": claims.logarithmic(1e-2, 1e2), "b": claims.logarithmic(1e-
 LENGTHS = SINGLE_SERVER | {"c": claims.logarithmic(1e-2, 1e2)}
 
 
-def check(*evidence, identifier="a-claim", sentence="It holds.", sources=("A.1",)):
-    return claims.check(identifier, sentence, sources, *evidence)
+def check(*evidence, identifier="a-claim", sentence="It holds.", sources=("A.1",), **stated):
+    return claims.check(identifier, sentence, sources, *evidence, **stated)
 
 
 def closed_form(arrival_rate, service_rate, spacing, factor=1):
@@ -98,8 +100,8 @@ def test_inequality_needs_its_certificate():
 def test_agrees_accepts_the_formula_and_rejects_a_small_factor():
     record, measured = check(agrees(closed_form, tolerance=1e-13))
     assert record.evidence[0].summary == (
-        "`qcore.deferral.single_server.blocking_probability` at 264 points, "
-        "relative difference at most 1e-13"
+        "the formula, with 50 digits, and `qcore.deferral.single_server.blocking_probability` "
+        "differ by no more than a part 1e-13, at 264 points"
     )
     assert 0 < float(measured[0]["largest relative difference"]) < 1e-14
     wrong = agrees(
@@ -144,7 +146,7 @@ def test_agrees_wants_points_and_a_function_of_qcore():
 def test_compared_wants_every_value_above_its_partner():
     record, measured = check(claims.compared([2.0, 4.0], [1.0, 3.0], "twos and fours", margin=0.2))
     assert record.kinds == ("agrees",)
-    assert "2 computed values" in record.evidence[0].summary
+    assert "each of 2 values exceeds" in record.evidence[0].summary
     assert measured == [{"least relative excess": "0.25"}]
     for larger, smaller, margin in [
         ([2.0, 3.0], [1.0, 3.0], 0.0),
@@ -206,7 +208,7 @@ def test_a_simulated_slope_is_weighted_and_has_an_error():
     assert found == pytest.approx(-1, abs=1e-4)
     assert error == pytest.approx(0.002 * 2**0.5 / mpmath.log(10), rel=1e-3)
     record, measured = check(claims.slope(sizes, values, -1))
-    assert "over 3 simulated sizes" in record.evidence[0].summary
+    assert "a line through 3 simulated sizes" in record.evidence[0].summary
     assert measured == [{"slope": f"{found:.4f} ± {error:.4f}"}]
     with pytest.raises(ClaimFailed, match=r"slope -1\.0000 ± 0\.0012, expected -0\.96"):
         check(claims.slope(sizes, values, -0.96))
@@ -282,7 +284,7 @@ def test_extrapolation_of_several_series_rejects_one_that_is_wrong():
     sizes = [100, 400, 1600]
     series = [[c + 2 / s for s in sizes] for c in (3, -0.5)]
     record, measured = check(claims.extrapolated(sizes, series, [-1, -2], [3, -0.5], 1e-9))
-    assert "constants 3, -0.5, extrapolated" in record.evidence[0].summary
+    assert "the constants are 3, -0.5 to within" in record.evidence[0].summary
     assert measured == [{"constants": ["3", "-0.5"]}]
     with pytest.raises(ClaimFailed, match=r"extrapolated to -0\.5, expected -0\.501"):
         check(claims.extrapolated(sizes, series, [-1, -2], [3, -0.501], 1e-4))
@@ -311,11 +313,165 @@ def test_a_claim_needs_evidence_a_name_a_sentence_and_labels():
         check(argued, sources=["A"])
 
 
-def test_a_claim_shows_one_line_and_a_record_and_keeps_measurements_apart(monkeypatch):
+RATE = claims.slope([1, 10, 100], [1, 0.1, 0.01], -1)
+PROOF = claims.proved((x + y) ** 2, x**2 + 2 * x * y + y**2)
+
+
+@pytest.mark.parametrize(
+    ("status", "evidence"),
+    [
+        ("theorem", [PROOF]),
+        ("theorem", [claims.argued("above"), RATE]),
+        ("formal", [claims.formal("an expansion"), RATE]),
+        ("measured", [RATE]),
+        ("conjecture", [RATE]),
+    ],
+)
+def test_a_status_as_wide_as_the_evidence(status, evidence):
+    assert check(*evidence, status=status)[0].shown_status == status
+
+
+@pytest.mark.parametrize(
+    ("status", "evidence"),
+    [
+        ("theorem", [RATE]),
+        ("theorem", [PROOF, claims.formal("an expansion"), RATE]),
+        ("formal", [PROOF, RATE]),
+        ("measured", [PROOF]),
+    ],
+)
+def test_a_status_wider_than_the_evidence_is_refused(status, evidence):
+    with pytest.raises(RecordError, match="says more than its evidence"):
+        check(*evidence, status=status)
+
+
+def test_the_status_that_is_not_stated_is_the_narrowest():
+    assert check(PROOF)[0].shown_status == "theorem"
+    assert check(PROOF, RATE)[0].shown_status == "measured"
+    assert check(PROOF, claims.formal("an expansion"), RATE)[0].shown_status == "formal"
+    with pytest.raises(RecordError, match="must be one of theorem, formal"):
+        check(PROOF, status="certain")
+
+
+def test_a_sentence_wider_than_its_proof_is_refused():
+    check(PROOF, domain={x: claims.uniform(0, oo)}, status="theorem")
+    d = {"d": claims.integers(1, oo)}
+    with pytest.raises(RecordError, match=r"speaks of \$d = 1, 2, .* carries a theorem"):
+        check(PROOF, domain=d, status="theorem")
+    first = claims.proved(x * (x + 1), x**2 + x, domain={"d": 1})
+    with pytest.raises(RecordError, match="speaks of"):
+        check(first, domain=d, status="theorem")
+    check(first, claims.argued("by induction on d"), domain=d, status="theorem")
+    with pytest.raises(RecordError, match="speaks of"):
+        check(first, claims.argued("likewise", domain={"d": [2]}), domain=d, status="theorem")
+    check(first, domain=d, status="conjecture")
+
+
+def test_a_sentence_wider_than_its_measurement_is_refused():
+    loads = {"rho": claims.logarithmic(1, 100)}
+    narrow = claims.compared([2.0], [1.0], "twos", domain={"rho": claims.logarithmic(1, 10)})
+    with pytest.raises(RecordError, match="no evidence that carries"):
+        check(narrow, domain=loads)
+    record, _ = check(narrow, domain=loads, checked_only={"rho": claims.logarithmic(2, 10)})
+    assert "confined" not in record.line()
+    with pytest.raises(RecordError, match="speaks of"):
+        check(narrow, domain=loads, checked_only={"rho": claims.logarithmic(2, 11)})
+    with pytest.raises(RecordError, match=r"says more than its evidence \(argued, confined\)"):
+        check(claims.argued("above"), status="theorem", domain=loads, checked_only={"rho": [2]})
+
+
+def test_a_claim_that_does_not_apply_is_skipped_with_a_sentence():
+    def evidence():
+        raise ZeroDivisionError
+
+    record, measured = check(evidence, applies=(False, "needs γ > 0"))
+    assert record.line() == "claim a-claim does not apply here: it needs γ > 0"
+    assert measured == []
+    assert record.as_dict()["skipped"] is True
+    held, _ = check(lambda: [PROOF, RATE], applies=(True, "needs γ > 0"))
+    assert held.kinds == ("proved", "rate")
+    assert "skipped" not in held.as_dict()
+    assert held != record
+
+
+def test_what_is_stated_survives_storage():
+    record, _ = check(
+        agrees(closed_form, tolerance=1e-13),
+        PROOF,
+        name="A name",
+        status="theorem",
+        hypotheses=["Arrivals are Poisson."],
+        needs=["another"],
+        domain={x: claims.uniform(0, oo)},
+        applies=(True, "needs x > 0"),
+    )
+    assert record.evidence[0].points == 264
+    assert record.evidence[0].tolerance == "relative 1e-13"
+    assert type(record).from_dict(record.as_dict()) == record
+    assert record.missing == []
+    assert check(PROOF)[0].missing == ["name", "status", "hypotheses", "needs", "domain"]
+    assert check(RATE)[0].missing[-1] == "domain of the evidence"
+
+
+def displayed(monkeypatch):
     shown = []
     monkeypatch.setattr(
         "IPython.display.display", lambda data, raw, metadata: shown.append((data, metadata))
     )
+    return shown
+
+
+def test_a_quoted_number_is_stored_as_text_for_glue(monkeypatch):
+    shown = displayed(monkeypatch)
+    claims.quoted("saving", 12.6999, "{:.2f}")
+    ((data, metadata),) = shown
+    assert data == {"application/papermill.record/text/plain": "'12.70'"}
+    assert metadata["scrapbook"]["name"] == "saving"
+    with pytest.raises(ValueError, match="letters, digits"):
+        claims.quoted("a:b", 1)
+
+
+def test_an_attempt_says_what_to_change_and_to_expect(monkeypatch):
+    shown = displayed(monkeypatch)
+    claims.try_this("Go below.", {"gamma": -0.5}, not_applying=["a-claim"])
+    claims.try_this("Go too far.", {"order": 99}, refused="at most 9")
+    claims.try_this("Go on.", {"name": exp(-(x**2))})
+    texts = [data["text/plain"] for data, _ in shown]
+    assert texts == [
+        "- Go below. Set `gamma = -0.5`. *These claims do not apply: a-claim. All others hold.*",
+        "- Go too far. Set `order = 99`. *It is refused: “at most 9”.*",
+        "- Go on. Set `name = exp(-x**2)`. *All claims hold.*",
+    ]
+
+
+WITHOUT_NUMBERS = """
+import sys
+for name in ("numpy", "scipy", "numba", "matplotlib", "qcore", "IPython"):
+    sys.modules[name] = None
+import sympy
+import derivations.claims as claims
+
+x = sympy.Symbol("x", positive=True)
+agrees = claims.agrees(x, None, {x: claims.uniform(1, 2)}, 1e-9, name="qcore.erlang.erlang_b")
+proof = claims.proved((x + 1) ** 2, x**2 + 2 * x + 1)
+record, measured = claims.check("a-claim", "It holds.", ["A.1"], proof, agrees)
+assert measured[0] == {}, measured
+assert "make lab" in measured[1]["status"], measured
+try:
+    claims.check("a-claim", "It holds.", [], claims.proved((x + 1) ** 2, x**2 + 1))
+except claims.ClaimFailed as failure:
+    assert "2*x" in str(failure)
+else:
+    raise AssertionError("a wrong proof passed")
+"""
+
+
+def test_proofs_are_checked_without_numpy_numba_and_qcore():
+    subprocess.run([sys.executable, "-c", WITHOUT_NUMBERS], check=True)
+
+
+def test_a_claim_shows_one_line_and_a_record_and_keeps_measurements_apart(monkeypatch):
+    shown = displayed(monkeypatch)
     claims.claim("a-claim", "It holds.", ["A.6"], agrees(closed_form, tolerance=1e-13))
     ((data, metadata),) = shown
     assert data["text/plain"] == "claim a-claim: agrees"
