@@ -12,7 +12,14 @@ surroundings.settle()
 compile_afresh()
 
 PRESENTATION = ("text/latex", "image/svg+xml", "image/png")
-NUMBERS_AND_TEXT = ("text/plain", "text/markdown", "text/html", "stdout")
+NUMBERS_AND_TEXT = (
+    "text/plain",
+    "text/markdown",
+    "text/html",
+    "stdout",
+    "application/vnd.qcore.plot+json",
+    "application/papermill.record/text/plain",
+)
 
 
 def pytest_addoption(parser):

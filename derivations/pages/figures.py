@@ -2,6 +2,8 @@
 
 import matplotlib as mpl
 
+from derivations.pages import plotted
+
 STYLE = {
     "figure.figsize": (6.4, 3.6),
     "figure.constrained_layout.use": True,
@@ -35,3 +37,4 @@ def use_style():
 
     mpl.rcParams.update(STYLE)
     set_matplotlib_formats("svg", metadata={"Date": None, "Creator": None})
+    plotted.store_data()
