@@ -28,6 +28,7 @@ No law of :math:`X` does better than the best fixed time, since
 maximum and falls from there.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -37,8 +38,7 @@ from scipy.optimize import brentq
 
 from qcore._numerics import checks
 from qcore._numerics.compiled import njit
-from qcore.deferral import _parameters
-from qcore.erlang import erlang_b
+from qcore.deferral import _optimum, _parameters, _spectrum
 
 __all__ = ["Optimum", "blocking_probability", "optimal_deferral_time", "relative_gain"]
 
@@ -57,11 +57,21 @@ _WEIGHTS = (
     / 1j
 )
 
+# The contour's error is absolute: where q falls far below one, sums of positive terms are used.
+_SPECTRUM_UP_TO = 1000
+# Above this blocking probability the eigenvalues crowd together, and the contour is as accurate.
+_HEAVY = 0.1
+# Below it the contour does not tell where g/q is largest.
+_RESOLVED = 1e-7
+_SMALLEST_BLOCKING = _optimum.SMALLEST_BLOCKING
+
 _QUADRATURE_TOLERANCE = 1e-12
-# A slope in log x of log(g/q) that rounding hides: the gain is constant from there.
-_FLAT = 1e-13
+_DEEPEST = 45.0
+_PANEL = 5.0
 # Shorter times, in units of the service time, leave q = 1 and g proportional to them.
 _SHORTEST = 1e-100
+# After longer ones nothing is left of the start: the spectral gap is at least one.
+_RELAXED = 100.0
 _LOG_FORGOTTEN = -45.0
 
 
@@ -102,8 +112,8 @@ def blocking_probability(servers, arrival_rate, service_rate, deferral_time):
     service_rate : float
         Service rate :math:`\mu` of one server, per unit of time, from 1e-60 to 1e60.
     deferral_time : float or scipy.stats law
-        A fixed time, or a frozen law on the non-negative numbers with a finite mean, discrete or
-        continuous.
+        A fixed time from 0 to 1e60, or a frozen law on the non-negative numbers with a finite mean,
+        discrete or continuous.
 
     Returns
     -------
@@ -117,17 +127,30 @@ def blocking_probability(servers, arrival_rate, service_rate, deferral_time):
 
     Notes
     -----
-    The Laplace transforms of :math:`q` and :math:`g` follow from one recursion in :math:`k` whose
-    terms are all of one sign, started so far below :math:`K` that the start is forgotten; a
-    contour inverts them, and adaptive quadrature in the quantile averages over the law.
+    Up to 1000 servers with a load below :math:`K/2` the probability that all are busy is a sum
+    of exponentials, and with :math:`p(t) = B_K + \sum c_i e^{-r_i t}`, :math:`\mu = 1`,
 
-    Measured against spectral sums in 50 digits, for :math:`K` up to 14, loads from :math:`K/10` to
-    :math:`10K` and times from 1e-8 to 1e5: relative error below 1e-13 for fixed times, 2e-12 for
-    random ones; exponential laws against the Markovian policy below 1e-12 for :math:`K` up to 1e5.
+    .. math::
+
+        q(x) = \lambda B_K x + B_K
+             + \sum_i c_i \Big[\frac{\lambda}{r_i}(1 - e^{-r_i x}) + e^{-r_i x}\Big],
+        \qquad
+        g(x) = (1 + K - K\psi_{K-1}) \sum_i \frac{c_i}{1 + r_i} (1 - e^{-r_i x}),
+
+    sums of positive terms. Otherwise :math:`q` is at least of the order of one: the Laplace
+    transforms of :math:`q` and :math:`g` follow from one recursion in :math:`k` whose
+    terms are all of one sign, started so far below :math:`K` that the start is forgotten, and a
+    contour inverts them. Adaptive quadrature in the logarithm of the quantile averages over a law.
+
+    Measured: relative error below 1e-13 for fixed times, against spectral sums in 100 digits and
+    more for :math:`K` up to 14 and in ball arithmetic for :math:`K = 60`, at loads from 1e-60 to
+    :math:`10K` and times from 1e-8 to 1e5; below 2e-13 for random times; below 1e-12 for
+    exponential laws against the Markovian policy for :math:`K` up to 4000.
 
     References
     ----------
     Kagrecha and Nair, arXiv 1910.12894 (2019), section III, for fixed times.
+    Dhillon and Parlett, Linear Algebra and its Applications 387 (2004), 1-28, for the eigenvectors.
     Weideman, SIAM Journal on Numerical Analysis 44 (2006), 2342-2362, for the contour.
 
     Examples
@@ -216,14 +239,18 @@ def optimal_deferral_time(servers, arrival_rate, service_rate, max_deferral_time
     Raises
     ------
     ValueError
-        If an argument is not of the kind described.
+        If an argument is not of the kind described; if hardly anybody is lost (Erlang's blocking
+        probability :math:`B_K` below 1e-280); or if there are more than 1000 servers and
+        :math:`B_K` is below 1e-7.
 
     Notes
     -----
-    The root of :math:`g'q - gq'`, which has one sign change. Measured against 50-digit arithmetic:
-    relative error of the time below 1e-12 where Erlang's blocking probability exceeds 1e-3, 1e-9
-    at 1e-6. At lighter load many times are as good as the best one to rounding, and the first of
-    them is returned.
+    The root of :math:`g'q - gq'`, which has one sign change. Up to 1000 servers it compares sums of
+    positive terms, the first time in 0.1 s for 1000 servers. Measured in 100 digits and more, for
+    :math:`K` up to 14: relative error of the time below 1e-13 at every load, and for one server
+    below 1e-13 against the closed form for :math:`\lambda/\mu` from 1e-60 to 1e60. Beyond 1000
+    servers the contour of `blocking_probability`: relative error below
+    :math:`10^{-14}/B_K`, measured against the sums at 2000 servers.
 
     References
     ----------
@@ -237,7 +264,7 @@ def optimal_deferral_time(servers, arrival_rate, service_rate, max_deferral_time
     model = _Model(servers, arrival_rate, service_rate)
     longest = checks.scalar("max_deferral_time", max_deferral_time, above=0.0, allow_infinite=True)
     time = min(model.best_time(), longest)
-    lost, saved = model.functionals(time)[:2]
+    lost, saved = model.functionals(time)
     return Optimum(time, model.erlang_b * lost / (lost + saved), saved / (lost + saved))
 
 
@@ -246,25 +273,51 @@ class _Model:
 
     def __init__(self, servers, arrival_rate, service_rate):
         self.servers = checks.count("servers", servers, at_least=1, at_most=_MOST_SERVERS)
-        arrival_rate = _parameters.rate("arrival_rate", arrival_rate)
+        self.arrival_rate = _parameters.rate("arrival_rate", arrival_rate)
         self.service_rate = _parameters.rate("service_rate", service_rate)
-        self.load = arrival_rate / self.service_rate
-        self.erlang_b = erlang_b(self.servers, self.load)
+        self.load = self.arrival_rate / self.service_rate
+        self.erlang_b = _parameters.erlang_b(self.servers, self.load)
         self.theta_one = _one_minus_transforms(self.servers, self.load)
+        # Lost arrivals in the long run, beyond those at the start of a deferral.
+        self.growth = self.load * self.erlang_b
 
     def functionals(self, time):
-        """Return q, g and their derivatives in units of the service rate."""
+        """Return q and g."""
+        lost, saved = self.bounded(time)
+        return lost + self.growth * (time * self.service_rate), saved
+
+    def bounded(self, time):
+        """Return q without the term that grows with time, and g."""
         x = time * self.service_rate
+        if self.servers <= _SPECTRUM_UP_TO and self.load < 0.5 * self.servers:
+            return self._sums(x)
         if x < _SHORTEST:
-            q, g, dq, dg = self.functionals(_SHORTEST / self.service_rate)
-            return q, g * (x / _SHORTEST), dq, dg
+            q, g = self._inverted(_SHORTEST)[:2]
+            return q, g * (x / _SHORTEST)
+        x = min(x, _RELAXED)
+        q, g = self._inverted(x)[:2]
+        return q - self.growth * x, g
+
+    def _inverted(self, x):
         return _invert(self.servers, self.load, x, self.theta_one, _POINTS, _WEIGHTS)
+
+    @functools.cached_property
+    def _spectrum(self):
+        """The rates r, the weights c and their logarithms, and 1 + K theta_{K-1}(1)."""
+        rates, log_weights = _spectrum.of_full_house(self.servers, self.load)
+        return rates, np.exp(log_weights), log_weights, 1.0 + self.servers * self.theta_one[-1]
+
+    def _sums(self, x):
+        rates, weights, _, scale = self._spectrum
+        gone, left = -np.expm1(-rates * x), np.exp(-rates * x)
+        q = self.erlang_b + weights @ (self.load * gone / rates + left)
+        return float(q), float(scale * (weights @ (gone / (1.0 + rates))))
 
     def expectations(self, deferral_time):
         """Return E q(X) and E g(X)."""
         if not hasattr(deferral_time, "ppf"):
-            time = checks.scalar("deferral_time", deferral_time, at_least=0.0)
-            return self.functionals(time)[:2]
+            time = _parameters.deferral_time(deferral_time)
+            return self.functionals(time)
         mean = float(deferral_time.mean())
         lowest = float(deferral_time.support()[0])
         if not (math.isfinite(mean) and lowest >= 0.0):
@@ -272,52 +325,86 @@ class _Model:
                 f"deferral_time = {deferral_time!r} with mean {mean!r} and smallest value "
                 f"{lowest!r}: must be a law on the non-negative numbers with a finite mean"
             )
-        growth = self.load * self.erlang_b * self.service_rate
-
-        def bounded(time):
-            q, g = self.functionals(time)[:2]
-            return np.array([q - growth * time, g])
-
-        lost, saved = _expect(bounded, deferral_time)
-        return growth * mean + float(lost), float(saved)
+        # The quantiles that matter: q falls to load/(load + K) at least.
+        depth = _DEEPEST + math.log1p(self.servers / self.load)
+        lost, saved = _expect(functools.cache(self.bounded), deferral_time, depth)
+        return self.growth * (mean * self.service_rate) + lost, saved
 
     def best_time(self):
         """Return the root of g'q - gq'."""
-
-        def falling(log_time):
-            time = math.exp(log_time)
-            q, g, dq, dg = self.functionals(time)
-            return time * self.service_rate * (dg / g - dq / q) - _FLAT
-
+        if self.erlang_b < _SMALLEST_BLOCKING:
+            raise ValueError(
+                f"servers = {self.servers!r}, arrival_rate = {self.arrival_rate!r}: Erlang's "
+                f"blocking probability must be above {_SMALLEST_BLOCKING:g} for a best time to "
+                "be told"
+            )
+        falling = self._log_balance
+        if self.servers > _SPECTRUM_UP_TO or self.erlang_b > _HEAVY:
+            falling = self._slope
+            if self.erlang_b < _RESOLVED:
+                raise ValueError(
+                    f"servers = {self.servers!r}: must be at most {_SPECTRUM_UP_TO} for a best "
+                    "time to be told where Erlang's blocking probability, here "
+                    f"{self.erlang_b!r}, is below {_RESOLVED:g}"
+                )
         # Every stationary point lies between these in units of the service time: they start at
         # the time of a few arrivals and grow or shrink until they enclose the sign change.
-        guess = math.log(1.0 / (self.servers + self.load) / self.service_rate)
-        low, high = guess, guess + 1.0
+        low = -math.log(self.servers + self.load)
+        high = low + 1.0
         while falling(low) <= 0.0:
             low, high = low - 1.0, low
         while falling(high) > 0.0:
             low, high = high, high + 1.0
-        return math.exp(brentq(falling, low, high, xtol=1e-13, rtol=1e-13))
+        return math.exp(brentq(falling, low, high, xtol=1e-15, rtol=1e-15)) / self.service_rate
+
+    def _slope(self, log_x):
+        """Return the derivative of log(g/q) by log(x)."""
+        x = math.exp(log_x)
+        q, g, dq, dg = self._inverted(x)
+        return x * (dg / g - dq / q)
+
+    def _log_balance(self, log_x):
+        """Return log((g'q + g|p'|) / (load g p)), of which each term is a positive sum.
+
+        For q' = load p + p' with p = P(N_x = K), which decreases: it has the sign of g'q - gq'.
+        """
+        x = math.exp(log_x)
+        rates, _, log_weights, scale = self._spectrum
+        q, g = self.functionals(x / self.service_rate)
+        exponents = log_weights - rates * x
+        top = exponents.max()
+        terms = np.exp(exponents - top)
+        saved_rate = q * scale * (terms @ (rates / (1.0 + rates)))
+        rising = math.log(saved_rate + g * (terms @ rates)) + top
+        all_busy = np.logaddexp(math.log(self.erlang_b), math.log(terms.sum()) + top)
+        return rising - math.log(self.load * g) - float(all_busy)
 
 
-def _expect(function, law):
-    """Return E function(X), function of vector values."""
+def _expect(function, law, depth):
+    """Return E function(X) for both parts of the function's value.
+
+    The quantile at exp(-v), and at one minus it, is integrated over v up to ``depth``, so that a
+    part is as accurate when all of it comes from times that hardly ever occur.
+    """
     if hasattr(law, "pmf"):
         atoms, masses = _atoms(law)
-        return sum(mass * function(float(atom)) for atom, mass in zip(atoms, masses, strict=True))
-    halves = (
-        quad_vec(
-            lambda u, quantile=quantile: function(float(quantile(u))),
-            0.0,
-            0.5,
+        values = np.array([function(float(atom)) for atom in atoms])
+        return tuple(float(mean) for mean in masses @ values)
+    panels = np.arange(math.log(2.0), depth, _PANEL)
+    panels[-1] = depth
+
+    def part(which, quantile):
+        return quad_vec(
+            lambda v: function(float(quantile(math.exp(-v))))[which] * math.exp(-v),
+            panels[0],
+            depth,
+            points=panels[1:-1],
             epsabs=0.0,
             epsrel=_QUADRATURE_TOLERANCE,
-            norm="max",
             limit=2000,
         )[0]
-        for quantile in (law.ppf, law.isf)
-    )
-    return sum(halves)
+
+    return tuple(float(part(which, law.ppf) + part(which, law.isf)) for which in (0, 1))
 
 
 def _atoms(law):
