@@ -386,7 +386,7 @@ def dependencies(records):
 
 
 class ClaimRenderer:
-    """Shows claims as admonitions with an anchor, and what to try (a plugin of myst_nb)."""
+    """Shows claims as boxes with an anchor, and what to try (a plugin of myst_nb)."""
 
     mime_priority_overrides = (("*", MIME_TYPE, 1), ("*", TRY_MIME_TYPE, 1))
 
@@ -397,24 +397,11 @@ class ClaimRenderer:
             return []
         if inline or data.mime_type not in (MIME_TYPE, TRY_MIME_TYPE):
             return None
-        from docutils import nodes
-        from myst_nb.core.render import MimeData
-
-        def markdown(text):
-            return renderer.render_markdown(MimeData("text/markdown", text))
+        from derivations.claims import display
 
         if data.mime_type == TRY_MIME_TYPE:
-            return markdown(Attempt.from_dict(data.content).markdown())
-        record = ClaimRecord.from_dict(data.content)
-        box = nodes.admonition(classes=["claim", f"claim-{record.shown_status}"])
-        box["names"].append(record.anchor)
-        renderer.renderer.document.note_explicit_target(box, box)
-        words = (
-            record.shown_status.capitalize(),
-            record.name,
-            ", ".join(record.sources),
+            return display.attempt(renderer, Attempt.from_dict(data.content))
+        measured = data.output_metadata.get(MIME_TYPE, {}).get("measured", ())
+        return display.claim_box(
+            renderer, ClaimRecord.from_dict(data.content), measured
         )
-        box += nodes.title("", " · ".join(word for word in words if word))
-        box += markdown(record.sentence)
-        box += markdown("\n".join(f"- {summary}" for summary in record.summaries()))
-        return [box]

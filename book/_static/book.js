@@ -1,0 +1,118 @@
+/* The switch for code, focus for what scrolls, and the ledger's filters. Without it all is shown. */
+(() => {
+  const root = document.documentElement;
+
+  function codeSwitch() {
+    const bar = document.querySelector(".article-header-buttons");
+    if (!bar || !document.querySelector(".cell_input")) return;
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "code-switch";
+    const show = () => {
+      const hidden = root.dataset.code === "hidden";
+      button.textContent = hidden ? "Mathematics only" : "With code";
+      button.setAttribute("aria-pressed", String(hidden));
+      button.title = hidden ? "Code is hidden: click to show it" : "Code is shown: click to hide it";
+    };
+    button.addEventListener("click", () => {
+      root.dataset.code = root.dataset.code === "hidden" ? "shown" : "hidden";
+      localStorage.setItem("code", root.dataset.code);
+      show();
+    });
+    show();
+    bar.prepend(button);
+  }
+
+  /* What is wider than its place gets a shade at its edges and can be scrolled by keyboard. */
+  function markScrolling() {
+    const places = ".wide-table, .cell_output > .output, div.math, .figure-scroll, .result-map, " +
+      ".pst-scrollable-table-container, div.highlight pre, .output.text_plain pre, mjx-container[display]";
+    for (const place of document.querySelectorAll(places)) {
+      const wide = place.scrollWidth > place.clientWidth + 1 &&
+        getComputedStyle(place).overflowX !== "visible";
+      place.classList.toggle("scrolls", wide);
+      if (wide) {
+        place.tabIndex = 0;
+        if (!place.hasAttribute("role")) {
+          place.setAttribute("role", "group");
+          place.setAttribute("aria-label", "Scrolls sideways");
+        }
+      }
+    }
+  }
+
+  function ledger() {
+    const table = document.querySelector("table.ledger.filtered");
+    if (!table) return;
+    const rows = [...table.tBodies[0].rows];
+    const heads = [...table.tHead.rows[0].cells];
+    const text = (row, column) => row.cells[column].textContent.trim();
+    const controls = document.createElement("div");
+    controls.className = "ledger-controls";
+    controls.setAttribute("role", "search");
+    controls.setAttribute("aria-label", "Filter the ledger");
+    const filters = [];
+    const apply = () => {
+      let shown = 0;
+      for (const row of rows) {
+        row.hidden = !filters.every((passes) => passes(row));
+        shown += !row.hidden;
+      }
+      count.textContent = `${shown} of ${rows.length} claims`;
+    };
+    const labelled = (name, control) => {
+      const label = document.createElement("label");
+      label.append(name, control);
+      controls.append(label);
+    };
+    heads.forEach((head, column) => {
+      const name = head.textContent.trim();
+      if (column < 2) return;
+      const values = new Map();
+      for (const row of rows)
+        for (const value of text(row, column).split(/,\s*/))
+          values.set(value, (values.get(value) || 0) + 1);
+      const select = document.createElement("select");
+      select.append(new Option("all", ""));
+      const order = [...values.keys()].sort((a, b) => a.localeCompare(b, "en", { numeric: true }));
+      for (const value of column === 2 ? values.keys() : order)
+        select.append(new Option(`${value} (${values.get(value)})`, value));
+      select.addEventListener("change", apply);
+      filters.push((row) => !select.value || text(row, column).split(/,\s*/).includes(select.value));
+      labelled(name, select);
+    });
+    const words = document.createElement("input");
+    words.type = "search";
+    words.addEventListener("input", apply);
+    filters.push((row) => row.textContent.toLowerCase().includes(words.value.toLowerCase()));
+    labelled("Words", words);
+    const count = document.createElement("output");
+    controls.append(count);
+    table.closest(".wide-table").before(controls);
+    heads.forEach((head, column) => {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = head.textContent.trim();
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const down = head.getAttribute("aria-sort") === "ascending";
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const sign = down ? -1 : 1;
+        rows.sort((a, b) =>
+          sign * text(a, column).localeCompare(text(b, column), "en", { numeric: true }));
+        table.tBodies[0].append(...rows);
+      });
+    });
+    apply();
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    codeSwitch();
+    ledger();
+    const ready = window.MathJax?.startup?.promise ?? Promise.resolve();
+    ready.then(markScrolling);
+    addEventListener("resize", markScrolling);
+    document.addEventListener("toggle", markScrolling, true);
+  });
+})();
