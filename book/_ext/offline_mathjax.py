@@ -1,5 +1,10 @@
-"""Serve MathJax from the book itself, so that a page makes no request to another host."""
+"""Serve MathJax from the book itself, so that a page makes no request to another host.
 
+And keep the book's own static files fresh: Sphinx copies them only when some page is written, so
+that a changed style sheet alone would not reach a book that is built already.
+"""
+
+import filecmp
 import importlib.metadata
 from pathlib import Path
 
@@ -27,6 +32,18 @@ def drop_thebe(app, pagename, templatename, context, doctree):
     ]
 
 
+def refresh_static(app, env, added, changed, removed):
+    """Let the first page be written anew if a static file differs from its copy in the book."""
+    target = Path(app.outdir) / "_static"
+    for folder in app.config.html_static_path:
+        source = Path(app.srcdir) / folder
+        for path in source.rglob("*"):
+            copy = target / path.relative_to(source)
+            if path.is_file() and not (copy.is_file() and filecmp.cmp(path, copy, shallow=False)):
+                return [app.config.root_doc]
+    return []
+
+
 def _text(script):
     """Return the address of a script, or its body if it stands in the page."""
     return f"{getattr(script, 'filename', script)} {getattr(script, 'attributes', {}).get('body')}"
@@ -41,6 +58,7 @@ def _installed():
 def setup(app):
     """Register the extension."""
     app.config.mathjax_path = f"{FOLDER}/{SCRIPT}"
+    app.connect("env-get-outdated", refresh_static)
     app.connect("build-finished", copy_mathjax)
     app.connect("html-page-context", drop_thebe, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
