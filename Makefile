@@ -35,7 +35,7 @@ unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIREMENT PIP_CONSTRAINT PIP_NO_BI
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONOPTIMIZE PYTHONWARNINGS PYTEST_ADDOPTS
 unexport UV_PYTHON UV_SYSTEM_PYTHON UV_TARGET UV_PREFIX UV_CONSTRAINT UV_OVERRIDE UV_EXCLUDE_NEWER
 
-.PHONY: help install book test test-code test-notebooks test-latest rerun lab lock serve \
+.PHONY: help install book test test-code test-notebooks test-latest check rerun lab lock serve \
 	lint benchmarks clean
 
 help:  ## list these commands
@@ -69,6 +69,9 @@ test-latest:  ## check the claims with the newest versions that pyproject.toml a
 	$(LATEST)/bin/uv pip install --quiet $(COMPILE) --python $(LATEST)/bin/python --upgrade -e '.[book,test]'
 	$(LATEST)/bin/uv pip list --python $(LATEST)/bin/python | grep -E '^(sympy|mpmath|numpy|scipy|numba) '
 	$(LATEST)/bin/python -m pytest --nbval derivations --claims-only -n $(WORKERS) --dist loadscope
+
+check: $(INSTALLED)  ## after an edit: style, and the tests, notebooks and planted faults that it touches
+	$(BIN)/python tests/house/check.py
 
 rerun: $(INSTALLED)  ## re-execute all notebooks and rewrite them in place
 	$(BIN)/python -m derivations.claims.rerun
