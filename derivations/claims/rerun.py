@@ -1,8 +1,11 @@
-"""Re-execute notebooks and rewrite them in place, normalised.
+"""Re-execute notebooks and rewrite them in place, normalised; or run one with other parameters.
 
-``python -m derivations.rerun`` reruns all of them, ``python -m derivations.rerun PATH ...`` some.
-Each notebook is replaced only when it has run to its end, in one step, so that an interruption or
-an error leaves the file as it was. What is written depends on the sources and results alone.
+``python -m derivations.claims.rerun`` reruns all of them, with paths those named. Each notebook is
+replaced only when it has run to its end, in one step, so that an interruption or an error leaves
+the file as it was. What is written depends on the sources and results alone.
+
+``python -m derivations.claims.rerun NOTEBOOK --set order=5 --output mine.ipynb`` runs a copy with
+other parameters to its end and reports which claims hold, fail or do not apply.
 """
 
 import argparse
@@ -15,10 +18,14 @@ from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
-from nbclient.exceptions import CellExecutionError
+from nbclient.exceptions import (
+    CellExecutionError,
+    CellTimeoutError,
+    DeadKernelError,
+)
 
+from derivations.claims import parameters, surroundings
 from derivations.claims import records as claim_records
-from derivations.claims import surroundings
 
 FOLDER = Path(__file__).parent.parent
 CELL_SECONDS = 120
@@ -28,6 +35,8 @@ NOTEBOOK_METADATA = {
 }
 KEPT_CELL_METADATA = ("tags", "mystnb", "digest")
 FIGURE_TYPES = frozenset({"image/svg+xml", "application/vnd.qcore.plot+json"})
+# What leaves a notebook as it was.
+FAILURES = (CellExecutionError, CellTimeoutError, DeadKernelError)
 RANDOM_ID = re.compile(r"[0-9a-f]{8}([0-9a-f-]{28})?")
 
 
@@ -175,25 +184,79 @@ def write(notebook, path):
     os.replace(partial, path)
 
 
-def main(arguments=None):
-    """Rerun the notebooks named on the command line, or all; return the number that failed."""
-    from tqdm import tqdm
+def with_parameters(path, changes, output=None):
+    """Run the notebook at ``path`` with other parameters; return the `Verdicts` on its claims.
 
+    Parameters
+    ----------
+    path : Path
+        The notebook; it is left as it is.
+    changes : dict
+        Names of parameters to source text.
+    output : Path, optional
+        Where the notebook that ran is stored.
+
+    Raises
+    ------
+    ValueError
+        If there is no such parameter, or a value lies outside of the stated range.
+    """
+    changed = parameters.with_changes(nbformat.read(path, as_version=4), changes)
+    stored = [record.identifier for record in claim_records.read_notebook(path)]
+    verdicts = parameters.Verdicts(dict.fromkeys(stored, "not reached"))
+    for cell in code_cells(run(changed, path.parent, allow_errors=True)):
+        for result in cell.outputs:
+            verdicts.shown(result.get("data", {}))
+            if result.output_type == "error":
+                verdicts.stopped(cell.id, result.ename, result.evalue)
+    if output is not None:
+        write(normalise(changed), output)
+    return verdicts
+
+
+def main(arguments=None):
+    """Do what the command line says; return how many notebooks failed, or how many claims."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument(
         "notebooks", nargs="*", type=Path, help="default: all below derivations/"
     )
-    chosen = parser.parse_args(arguments).notebooks
-    paths = chosen or claim_records.notebooks(FOLDER)
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="another value of a parameter, as Python; the notebook itself stays as it is",
+    )
+    parser.add_argument("--output", type=Path, help="where to store what ran")
+    chosen = parser.parse_args(arguments)
     surroundings.settle()
     compile_afresh()
+    if not chosen.set and not chosen.output:
+        return _rewrite(chosen.notebooks or claim_records.notebooks(FOLDER))
+    if len(chosen.notebooks) != 1:
+        parser.error("--set and --output are for one notebook")
+    if chosen.output and chosen.output.resolve() == chosen.notebooks[0].resolve():
+        parser.error(f"--output {chosen.output}: would overwrite the notebook itself")
+    changes = dict(item.partition("=")[::2] for item in chosen.set)
+    try:
+        verdicts = with_parameters(chosen.notebooks[0], changes, chosen.output)
+    except ValueError as error:
+        parser.error(str(error))
+    print(verdicts.report())
+    return 0 if verdicts.sound else 1
+
+
+def _rewrite(paths):
+    """Rerun notebooks in place; return the number that failed."""
+    from tqdm import tqdm
+
     failed = 0
     progress = tqdm(paths, unit="notebook")
     for path in progress:
         progress.set_postfix_str(path.stem)
         try:
             write(execute(path), path)
-        except (CellExecutionError, Unfit) as error:
+        except (*FAILURES, Unfit) as error:
             failed += 1
             tqdm.write(f"{path} is left as it was:\n{error}", file=sys.stderr)
     return failed

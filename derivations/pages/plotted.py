@@ -63,6 +63,7 @@ def _axes(axes):
 def artist_points(artist):
     """Return the points of an artist as columns and how they are drawn, or None for decoration."""
     from matplotlib.collections import Collection
+    from matplotlib.contour import ContourSet
     from matplotlib.image import AxesImage
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -77,7 +78,8 @@ def artist_points(artist):
     if isinstance(artist, AxesImage):
         return [np.ravel(artist.get_array())], {}
     if isinstance(artist, Collection):
-        values = artist.get_array()
+        # The array of a contour holds its levels, which the curves do not depend on.
+        values = None if isinstance(artist, ContourSet) else artist.get_array()
         if values is not None:
             return [np.ravel(values)], {}
         offsets = np.asarray(artist.get_offsets(), float)

@@ -50,6 +50,72 @@ def test_notebooks_are_normalised(notebooks):
         assert nbformat.writes(notebook) + "\n" == text, f"run: make rerun  ({path})"
 
 
+def test_each_cell_stores_the_digest_of_the_code_that_made_its_outputs(notebooks):
+    """A cell that was changed and not run, or one above it, is noticed without running it."""
+    for path, notebook in stored(notebooks):
+        found = [cell.metadata.get("digest") for cell in rerun.code_cells(notebook)]
+        if any(found):
+            assert found == rerun.digests(notebook), f"run: make rerun  ({path})"
+
+
+def test_each_figure_stores_its_image_and_what_it_shows(notebooks):
+    for path, notebook in stored(notebooks):
+        if any("digest" in cell.metadata for cell in notebook.cells):
+            rerun.require_fit(notebook, path)
+
+
+def test_a_digest_changes_with_the_code_above_and_not_with_blanks():
+    def found(*sources):
+        cells = [nbformat.v4.new_code_cell(source) for source in sources]
+        return rerun.digests(nbformat.v4.new_notebook(cells=cells))
+
+    first, second, third = found("a = 1\nb = 2", "c = 10", "d = 3")
+    assert found("a = 1  \n\nb = 2\n", "c = 10", "d = 3") == [first, second, third]
+    changed = found("a = 1\nb = 2", "c = 7", "d = 3")
+    assert changed[0] == first
+    assert {second, third}.isdisjoint(changed)
+    assert found("a = 1", "b = 2") != found("a = 1\nb = 2")
+    assert found("a = 1", "b = 2")[-1] != found("a = 1\nb = 2")[-1]
+
+
+FIGURE = """import matplotlib.pyplot as plt
+from derivations.pages import figures
+figures.use_style()
+plt.plot([1, 2], [3, 4], "{}")
+plt.show()"""
+
+
+def figure_notebook(source):
+    notebook = small_notebook(source)
+    notebook.cells[-1].metadata["mystnb"] = {"figure": {"name": "fig-one", "caption": "One."}}
+    return notebook
+
+
+def test_rerun_refuses_a_figure_without_an_image(tmp_path, capsys):
+    path = tmp_path / "page.ipynb"
+    agg = "import matplotlib\nmatplotlib.use('agg')\n"
+    nbformat.write(figure_notebook(agg + FIGURE.format(":")), path)
+    before = path.read_bytes()
+    assert rerun.main([str(path)]) == 1
+    assert "a figure without" in capsys.readouterr().err
+    assert path.read_bytes() == before
+
+
+def test_a_figure_that_contradicts_its_code_is_noticed(tmp_path):
+    path = tmp_path / "page.ipynb"
+    nbformat.write(figure_notebook(FIGURE.format(":")), path)
+    assert rerun.main([str(path)]) == 0
+    notebook = nbformat.read(path, as_version=4)
+    (cell,) = rerun.code_cells(notebook)
+    (output,) = cell.outputs
+    (axes,) = output.data["application/vnd.qcore.plot+json"]["axes"]
+    assert axes["artists"][0]["data"] == ["1 2", "3 4"]
+    assert axes["artists"][0]["style"] == ":"
+    assert cell.metadata.digest == rerun.digests(notebook)[0]
+    cell.source = cell.source.replace(":", "--")
+    assert cell.metadata.digest != rerun.digests(notebook)[0]
+
+
 def test_cells_are_small(notebooks):
     for path, notebook in stored(notebooks):
         for cell in notebook.cells:
@@ -113,13 +179,19 @@ CLAIM = (
 )
 
 
+PLOTTED = (
+    "from IPython.display import display\n"
+    "display({'application/vnd.qcore.plot+json': {'axes': ['1 2']}}, raw=True)\n"
+)
+
+
 @pytest.fixture(scope="module")
 def executed(root, tmp_path_factory):
     """A small executed notebook below the root, so that the root's conftest applies to it."""
     folder = root / "derivations" / "deferral" / ".nbval_test"
     folder.mkdir(exist_ok=True)
     path = folder / "page.ipynb"
-    nbformat.write(small_notebook(CLAIM + "print(6 * 7)"), path)
+    nbformat.write(small_notebook(CLAIM + PLOTTED + "print(6 * 7)"), path)
     assert rerun.main([str(path)]) == 0
     yield path
     path.unlink()
@@ -136,6 +208,8 @@ def test_nbval_compares_numbers_unless_only_claims_are_asked_for(root, executed)
         assert run.returncode == 1
         assert "42" in run.stdout
         assert nbval(root, executed, "--claims-only").returncode == 0
+        executed.write_text(text.replace('"1 2"', '"1 3"'), encoding="utf-8")
+        assert nbval(root, executed).returncode == 1, "what a figure shows is not compared"
         executed.write_text(text.replace('"sentence": "It holds."', '"sentence": "It fails."'))
         run = nbval(root, executed, "--claims-only")
         assert run.returncode == 1
