@@ -12,6 +12,7 @@ from qcore.erlang._formulas import (
     erlang_c,
     inverse_erlang_b,
     log_erlang_b,
+    log_erlang_c,
 )
 from qcore.erlang._staffing import servers_for_blocking, servers_for_delay
 
@@ -22,6 +23,7 @@ __all__ = [
     "erlang_c",
     "inverse_erlang_b",
     "log_erlang_b",
+    "log_erlang_c",
     "servers_for_blocking",
     "servers_for_delay",
 ]

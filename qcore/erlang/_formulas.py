@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from qcore._numerics import checks
 from qcore.erlang import _kernels
@@ -34,7 +35,7 @@ class ErlangAMeasures:
     mean_queue: float | np.ndarray
 
 
-def erlang_b(servers, offered_load):
+def erlang_b(servers: ArrayLike, offered_load: ArrayLike) -> float | np.ndarray:
     r"""Compute the blocking probability of the Erlang loss system, M/M/s/s.
 
     .. math::
@@ -92,7 +93,7 @@ def erlang_b(servers, offered_load):
     return evaluate("erlang_b", {"servers": servers, "offered_load": offered_load})
 
 
-def erlang_c(servers, offered_load):
+def erlang_c(servers: ArrayLike, offered_load: ArrayLike) -> float | np.ndarray:
     r"""Compute the probability of delay in the Erlang delay system, M/M/s.
 
     .. math::
@@ -141,7 +142,9 @@ def erlang_c(servers, offered_load):
         raise _unstable(servers, offered_load, 0.0) from None
 
 
-def erlang_a(servers, offered_load, abandonment_rate):
+def erlang_a(
+    servers: ArrayLike, offered_load: ArrayLike, abandonment_rate: ArrayLike
+) -> ErlangAMeasures:
     r"""Compute delay, abandonment and mean queue of the Erlang A system, M/M/s+M.
 
     With :math:`b = s/\vartheta`, :math:`c = a/\vartheta`, and
@@ -225,14 +228,131 @@ def erlang_a(servers, offered_load, abandonment_rate):
         raise _unstable(servers, offered_load, abandonment_rate) from None
 
 
-def inverse_erlang_b(servers, offered_load):
-    """1/B(s, a), which is infinite where B is below 5.6e-309."""
+def inverse_erlang_b(servers: ArrayLike, offered_load: ArrayLike) -> float | np.ndarray:
+    r"""Compute the inverse of the Erlang B probability.
+
+    .. math::
+
+        \frac{1}{B(s, a)} = a \int_0^\infty e^{-au} (1 + u)^s \, du
+
+    On it rest all measures of queues that share the states in which servers are free.
+
+    Parameters
+    ----------
+    servers, offered_load : array_like
+        As for `erlang_b`.
+
+    Returns
+    -------
+    float or ndarray
+        At least 1; infinite where :math:`B` is below 5.6e-309, as for no load and some servers.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its domain.
+
+    Notes
+    -----
+    Method and accuracy are those of `erlang_b`.
+
+    Examples
+    --------
+    >>> inverse_erlang_b(2, 1.0)
+    5.0
+    """
     return evaluate("inverse_erlang_b", {"servers": servers, "offered_load": offered_load})
 
 
-def log_erlang_b(servers, offered_load):
-    """ln B(s, a), finite also where B underflows; −∞ for no load and some servers."""
+def log_erlang_b(servers: ArrayLike, offered_load: ArrayLike) -> float | np.ndarray:
+    r"""Compute the logarithm of the Erlang B probability, also where that underflows.
+
+    .. math::
+
+        \ln B(s, a) = -\ln\Bigl(1 + \frac{s}{a\,B(s - 1, a)}\Bigr)
+
+    for :math:`s \ge 1`.
+
+    Parameters
+    ----------
+    servers, offered_load : array_like
+        As for `erlang_b`.
+
+    Returns
+    -------
+    float or ndarray
+        At most 0; :math:`-\infty` where nobody is lost: no load and some servers.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its domain.
+
+    Notes
+    -----
+    Where :math:`B > 1/2`, through :math:`1/B - 1`, which for less than one server is an incomplete
+    gamma function, so that a logarithm near 0 has all its digits. Where :math:`B < 10^{-300}` it is
+    the logarithm of the Poisson probability, whose deviance is carried in two doubles.
+
+    The relative error measured against ball arithmetic, over servers from 1e-18 to :math:`10^{15}`
+    and loads from 1e-300 to :math:`10^{15}`, is below 2e-14, and below 4e-15 from one server on.
+
+    References
+    ----------
+    NIST Digital Library of Mathematical Functions, 8.9.2 and 8.7.3 for the incomplete gamma
+    function, 5.7.3 for the gamma function near 1.
+
+    Examples
+    --------
+    >>> round(log_erlang_b(10_000, 200.0), 3)
+    -29325.754
+    >>> erlang_b(10_000, 200.0)
+    0.0
+    """
     return evaluate("log_erlang_b", {"servers": servers, "offered_load": offered_load})
+
+
+def log_erlang_c(servers: ArrayLike, offered_load: ArrayLike) -> float | np.ndarray:
+    r"""Compute the logarithm of the probability of delay, also where that underflows.
+
+    .. math::
+
+        \ln C(s, a) = -\ln\Bigl[1 + \Bigl(1 - \frac{a}{s}\Bigr)
+            \Bigl(\frac{1}{B(s, a)} - 1\Bigr)\Bigr]
+
+    Parameters
+    ----------
+    servers, offered_load : array_like
+        As for `erlang_c`.
+
+    Returns
+    -------
+    float or ndarray
+        Below 0; :math:`-\infty` for no load.
+
+    Raises
+    ------
+    ValueError
+        If an argument is outside its domain.
+    UnstableSystem
+        If the offered load is not below the number of servers.
+
+    Notes
+    -----
+    As for `log_erlang_b`, with the same measured accuracy; :math:`1 - C` near critical load is
+    ``-expm1`` of it.
+
+    Examples
+    --------
+    >>> round(log_erlang_c(10_000, 200.0), 3)
+    -29325.734
+    >>> abs(log_erlang_c(2, 1.0) - math.log(1 / 3)) < 1e-15
+    True
+    """
+    try:
+        return evaluate("log_erlang_c", {"servers": servers, "offered_load": offered_load})
+    except _NoValue:
+        raise _unstable(servers, offered_load, 0.0) from None
 
 
 _SCALARS = (float, int, np.float64)

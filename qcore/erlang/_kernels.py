@@ -32,10 +32,14 @@ _LN2_HIGH = math.log(2.0)
 _LN2_LOW = 2.319046813846299558e-17
 _THIRD_LOW = 1.850371707708594e-17
 _SQRT_2PI = math.sqrt(2.0 * math.pi)
+# The logarithm of odds that are nothing beside any target's.
+_LOG_NONE = -1e4
+# Twice ten times the relative error of the odds: what they cannot tell apart.
+_TIE = 2e-13
 
 
-def _temme_series(orders, terms):
-    """Return Temme's coefficients d[n, k] and the Stirling coefficients g[k], k < orders.
+def temme_series(orders, terms):
+    """Return Temme's coefficients d[n][k] and the Stirling coefficients g[k], k < orders, exactly.
 
     c_k(η) = Σ_n d[n, k] ηⁿ and Γ(s + 1)/(√(2πs) sˢ e⁻ˢ) ~ Σ_k g[k] s⁻ᵏ (DLMF 8.12.9–8.12.12).
     All follow from the series μ = Σ α_n ηⁿ of η²/2 = μ − ln(1 + μ), that is μ dμ/dη = η(1 + μ).
@@ -43,7 +47,7 @@ def _temme_series(orders, terms):
     length = terms + 2 * orders
     alpha = [Fraction(0), Fraction(1)]
     for n in range(2, length + 2):
-        square = sum(alpha[i] * alpha[n + 1 - i] for i in range(2, n))
+        square = sum((alpha[i] * alpha[n + 1 - i] for i in range(2, n)), start=Fraction(0))
         alpha.append(alpha[n - 1] / (n + 1) - square / 2)
     stirling = [math.prod(range(1, 2 * k + 2, 2)) * alpha[2 * k + 1] for k in range(orders)]
     first = [n * alpha[n] for n in range(2, length + 2)]
@@ -57,8 +61,7 @@ def _temme_series(orders, terms):
                 for n in range(len(above) - 2)
             ]
         )
-    table = np.array([[float(row[n]) for row in rows] for n in range(terms)])
-    return table, np.array([float(g) for g in stirling])
+    return [[row[n] for row in rows] for n in range(terms)], stirling
 
 
 def _mills_series(steps, terms, per_unit):
@@ -82,10 +85,24 @@ def _mills_series(steps, terms, per_unit):
     return table
 
 
+def _log_gamma_series(terms):
+    """Return (−1)^k (ζ(k) − 1)/k for k = 2, 3, …: ln Γ(1 + s) = (1 − γ)s − ln(1 + s) + Σ … sᵏ."""
+    coefficients = []
+    for k in range(2, terms + 2):
+        # Euler–Maclaurin from n = 100 on.
+        parts = [n**-k for n in map(float, range(2, 100))]
+        parts += [100.0 ** (1 - k) / (k - 1), 100.0**-k / 2, k * 100.0 ** (-k - 1) / 12]
+        parts.append(-k * (k + 1) * (k + 2) * 100.0 ** (-k - 3) / 720)
+        coefficients.append((-1) ** k * math.fsum(parts) / k)
+    return np.array(coefficients)
+
+
 # Coefficients of (artanh r − r)/r³ in r².
 _ATANH = 1.0 / np.arange(3.0, 39.0, 2.0)
 _ATANH_MOST = _ATANH[:8].copy()
-_TEMME, _STIRLING = _temme_series(orders=10, terms=20)
+_TEMME, _STIRLING = (np.array(part, dtype=float) for part in temme_series(orders=10, terms=20))
+_LOG_GAMMA = _log_gamma_series(28)
+_ONE_LESS_GAMMA = 0.42278433509846714  # 1 − γ, Euler's constant
 # Fewer terms suffice for many servers and loads near them.
 _TEMME_SOME, _STIRLING_SOME = _TEMME[:18, :7].copy(), _STIRLING[:8].copy()
 _TEMME_MANY, _STIRLING_MANY = _TEMME[:12, :5].copy(), _STIRLING[:6].copy()
@@ -112,6 +129,12 @@ def _two_product(x, y):
     y_high = scaled - (scaled - y)
     y_low = y - y_high
     return product, ((x_high * y_high - product) + x_high * y_low + x_low * y_high) + x_low * y_low
+
+
+@_compiled
+def _exponential(x):
+    """Return eˣ, infinite where it overflows: Python's own, when Numba is off, would raise."""
+    return math.exp(x) if x < 709.78 else math.inf
 
 
 @_compiled
@@ -304,7 +327,8 @@ def _inverse_recursion(servers, load):
     if index == 0.0:
         value = 1.0
     elif load < 2.0:
-        value = math.gamma(index + 1.0) * math.exp(load) * load**-index - _loss_series(index, load)
+        power = load**-index if index * math.log(load) > -709.0 else math.inf
+        value = math.gamma(index + 1.0) * math.exp(load) * power - _loss_series(index, load)
     else:
         value = _inverse_fraction(index, load)
     for _ in range(int(servers)):
@@ -327,7 +351,7 @@ def _inverse_light(servers, load):
     peak = (
         math.exp(_stirling_log(servers))
         * math.sqrt(2.0 * math.pi * servers)
-        * math.exp(high)
+        * _exponential(high)
         * (1.0 + low)
     )
     return peak - _loss_series(servers, load)
@@ -355,26 +379,64 @@ def inverse_erlang_b(servers, load):
 
 
 @_compiled
+def _inverse_excess(servers, load):
+    """1/B − 1 = s ∫ e^(−au) (1 + u)^(s−1) du, by parts: (s/a)/B(s − 1, a) for s ≥ 1.
+
+    For fewer servers s eᵃ a⁻ˢ Γ(s, a), by its continued fraction or, for a < 5/4,
+
+        eᵃ [Γ(s + 1) a⁻ˢ − 1 − s Σ_{n≥1} (−a)ⁿ/(n! (s + n))].
+    """
+    if servers >= 1.0:
+        return servers / load * inverse_erlang_b(servers - 1.0, load)
+    if load >= 1.25:
+        return servers / load * _inverse_fraction(servers - 1.0, load)
+    log_gamma = math.lgamma(1.0 + servers)
+    if servers < 0.5:
+        log_gamma = servers * _ONE_LESS_GAMMA - math.log1p(servers)
+        log_gamma += servers * servers * _polynomial(_LOG_GAMMA, servers)
+    exponent = log_gamma - servers * math.log(load)
+    first = math.expm1(exponent) if exponent < 1.0 else _exponential(exponent) - 1.0
+    term = 1.0
+    total = 0.0
+    n = 0.0
+    while abs(term) > 1e-18:
+        n += 1.0
+        term *= -load / n
+        total += term / (servers + n)
+    return math.exp(load) * (first - servers * total)
+
+
+@_compiled
+def _log_inverse_beyond_floats(servers, load):
+    """−ln B where B underflows: the Poisson probability alone, as the queue is hardly ever full."""
+    if servers < _FEW_SERVERS:
+        return math.lgamma(servers + 1.0) + load - servers * math.log(load)
+    high, low = _deviance(servers, load)
+    return high + (low + _stirling_log(servers) + 0.5 * math.log(2.0 * math.pi * servers))
+
+
+@_compiled
 def log_erlang_b(servers, load):
     """ln B(s, a), where B underflows as well; −∞ for a = 0 < s."""
     inverse = inverse_erlang_b(servers, load)
-    if not inverse > 1e300 or load == 0.0:
-        return -math.log(inverse)
-    if servers < _FEW_SERVERS:
-        return servers * math.log(load) - load - math.lgamma(servers + 1.0)
-    high, low = _deviance(servers, load)
-    return -(high + (low + _stirling_log(servers) + 0.5 * math.log(2.0 * math.pi * servers)))
+    if math.isnan(inverse) or servers == 0.0:
+        return inverse - 1.0
+    if load == 0.0:
+        return -math.inf
+    if inverse > 1e300:
+        return -_log_inverse_beyond_floats(servers, load)
+    return -math.log(inverse) if inverse > 2.0 else 0.0 - math.log1p(_inverse_excess(servers, load))
 
 
 @_compiled
 def erlang_b(servers, load):
     """B(s, a), with gradual underflow to 0."""
     inverse = inverse_erlang_b(servers, load)
-    if inverse <= 1e300 or load == 0.0:
+    if not inverse > 1e300 or load == 0.0:
         return 1.0 / inverse
     if servers >= _FEW_SERVERS and _rough_deviance(servers, load) > 760.0:
         return 0.0
-    return math.exp(log_erlang_b(servers, load))
+    return math.exp(-_log_inverse_beyond_floats(servers, load))
 
 
 @_compiled
@@ -384,8 +446,22 @@ def erlang_c(servers, load):
         return math.nan
     inverse = inverse_erlang_b(servers, load)
     if inverse <= 1e300 or load == 0.0:
-        return servers / (load + (servers - load) * inverse)
+        return min(1.0, servers / (load + (servers - load) * inverse))
     return erlang_b(servers, load) * (servers / (servers - load))
+
+
+@_compiled
+def log_erlang_c(servers, load):
+    """ln C(s, a) = −ln[1 + (1 − a/s)(1/B − 1)]; not a number for a ≥ s, −∞ for a = 0."""
+    if not (0.0 <= load < servers <= LARGEST):
+        return math.nan
+    if load == 0.0:
+        return -math.inf
+    excess = _inverse_excess(servers, load)
+    if excess > 1e300:
+        spare = math.log((servers - load) / servers)
+        return -(_log_inverse_beyond_floats(servers, load) + spare)
+    return 0.0 - math.log1p((servers - load) / servers * excess)
 
 
 @_compiled
@@ -494,11 +570,12 @@ def erlang_a(servers, load, rate):
         return 1.0, lost, (load - servers) / rate
     inverse = inverse_erlang_b(servers, load)
     weight = 1.0 / (inverse + total) if inverse <= 1e300 else erlang_b(servers, load)
+    delay = min(1.0, (1.0 + total) * weight)
     if mean > 0.0:
         queue = mean * total * weight
-        return (1.0 + total) * weight, rate / load * queue, queue
-    lost = weighted * weight
-    return (1.0 + total) * weight, lost, load / rate * lost
+        return delay, min(delay, rate / load * queue), queue
+    lost = min(delay, weighted * weight)
+    return delay, lost, load / rate * lost
 
 
 @_compiled
@@ -508,15 +585,21 @@ def erlang_a_array(servers, load, rate, delay, lost, queue):
 
 
 @_compiled
-def _log_ratio(servers, load, target, rate):
-    """ln(P/target), P the blocking probability (rate < 0) or the probability of delay."""
+def _log_odds(servers, load, rate):
+    """ln[(1 − P)/P], P the blocking probability (rate < 0) or the probability of delay.
+
+    The odds are w = 1/B − 1 for blocking, (1 − a/s) w for delay where nobody abandons, and
+    w/(1 + F) otherwise: full precision in both tails. Rising in the servers.
+    """
+    excess = _inverse_excess(servers, load)
+    log = math.log(excess) if excess > 0.0 else _LOG_NONE
+    if excess > 1e300:
+        log = _log_inverse_beyond_floats(servers, load)
     if rate < 0.0:
-        inverse = inverse_erlang_b(servers, load)
-        if inverse <= 1e300:
-            return -math.log(inverse * target)
-        return log_erlang_b(servers, load) - math.log(target)
-    probability = erlang_c(servers, load) if rate == 0.0 else erlang_a(servers, load, rate)[0]
-    return math.log(max(probability, 1e-320) / target)
+        return log
+    if rate == 0.0:
+        return log + math.log((servers - load) / servers) if servers > load else _LOG_NONE
+    return max(log - math.log1p(_abandonment_sums(servers, load, rate)[0]), _LOG_NONE)
 
 
 @_compiled
@@ -541,55 +624,71 @@ def _first_guess(load, target, rate):
 
 
 @_compiled
+def _bracket(load, target, rate, least, wanted):
+    """Return two numbers of servers around the root of ln odds − wanted, and its values there."""
+    guess = _first_guess(load, target, rate)
+    if not guess > least:
+        guess = least + 0.01 * math.sqrt(load)
+    value = _log_odds(guess, load, rate) - wanted
+    step = 1e-3 * math.sqrt(load) + 1e-3 * abs(guess - load)
+    other, other_value = guess, value
+    while value * other_value > 0.0:
+        guess, value = other, other_value
+        down = max(guess - step, least + 0.125 * (guess - least))
+        other = guess + step if value < 0.0 else down
+        if not least < other < math.inf or other == guess:
+            return guess, value, guess, value
+        other_value = _log_odds(other, load, rate) - wanted
+        step *= 4.0
+    return guess, value, other, other_value
+
+
+@_compiled
 def _real_servers(load, target, rate):
-    """Solve P(servers) = target by secants of ln P, kept inside a bracket.
+    """Solve P(servers) = target for the odds, by Chandrupatla's method.
 
     rate < 0 stands for the blocking probability, otherwise P is the probability of delay.
     """
     if not (0.0 < load <= 1e15 and 1e-300 <= target < 1.0 and rate < math.inf):
         return math.nan
-    low = load if rate == 0.0 else 0.0
-    high = math.inf
-    noise = 4e-16 * (1.0 - math.log(target))
-    before = _first_guess(load, target, rate)
-    value_before = _log_ratio(before, load, target, rate)
-    if value_before > 0.0:
-        low = before
-        servers = before * (1.0 + 1e-3 / (1.0 + math.sqrt(load)))
-    else:
-        high = before
-        servers = low + (before - low) * (1.0 - 1e-3 / (1.0 + math.sqrt(load)))
-    for iteration in range(200):
-        value = _log_ratio(servers, load, target, rate)
-        if abs(value) <= noise or value == value_before:
-            break
-        if value > 0.0:
-            low = max(low, servers)
+    least = load if rate == 0.0 else 0.0
+    wanted = math.log((1.0 - target) / target)
+    a, at_a, b, at_b = _bracket(load, target, rate, least, wanted)
+    part = 0.5
+    while at_a != 0.0 and at_b != 0.0 and abs(b - a) > 3e-16 * max(a, b):
+        middle = a + part * (b - a)
+        value = _log_odds(middle, load, rate) - wanted
+        if value * at_a > 0.0:
+            c, at_c, a, at_a = a, at_a, middle, value
         else:
-            high = min(high, servers)
-        step = -value * ((servers - before) / (value - value_before))
-        if abs(step) <= 1e-15 * servers:
-            break
-        following = servers + step
-        if not low < following < high or iteration > 40:
-            if high < math.inf:
-                following = 0.5 * (low + high)
-            else:
-                following = servers + 4.0 * abs(servers - before)
-        before, value_before, servers = servers, value, following
-    return servers
+            c, at_c, b, at_b, a, at_a = b, at_b, a, at_a, middle, value
+        part = 0.5
+        x = (a - b) / (c - b)
+        y = (at_a - at_b) / (at_c - at_b)
+        if y * y < x and (1.0 - y) * (1.0 - y) < 1.0 - x:
+            # The inverse parabola through the three points.
+            part = at_a / (at_b - at_a) * at_c / (at_b - at_c)
+            part += (c - a) / (b - a) * at_a / (at_c - at_a) * at_b / (at_c - at_b)
+        smallest = min(0.5, 2.3e-16 * max(a, b) / abs(b - a)) if a != b else 0.5
+        part = min(max(part, smallest), 1.0 - smallest)
+    return a if abs(at_a) < abs(at_b) else b
 
 
 @_compiled
-def _inverse_two_doubles(servers, load):
-    """1/B for an integer number of servers, by its recursion in pairs of doubles.
+def steps_of_recursion(servers, load):
+    """How far below ``servers`` the recursion has to start to forget the error of its start."""
+    steps = 13.0 * math.sqrt(load) + 100.0 + max(0.0, servers - load)
+    if servers < load:
+        steps = min(steps, 10.0 + 50.0 / math.log(load / servers))
+    return min(steps, servers)
 
-    Started 13√a below the smaller of both, it forgets the error of its first value.
-    """
-    first = max(0.0, np.floor(min(servers, load) - 13.0 * math.sqrt(load) - 100.0))
-    high = inverse_erlang_b(first, load)
+
+@_compiled
+def inverse_two_doubles(servers, load):
+    """1/B for an integer number of servers, by its recursion in pairs of doubles."""
+    index = servers - np.floor(steps_of_recursion(servers, load))
+    high = inverse_erlang_b(index, load)
     low = 0.0
-    index = first
     while index < servers:
         index += 1.0
         top, top_low = _two_product(high, index)
@@ -603,37 +702,23 @@ def _inverse_two_doubles(servers, load):
 
 
 @_compiled
-def _meets_target(servers, load, target, rate):
-    """Whether P ≤ target for an integer number of servers, exactly where doubles are too coarse.
-
-    With abandonment the comparison is the one of the doubles.
-    """
-    excess = _log_ratio(servers, load, target, rate) if servers > 0.0 else math.inf
-    if abs(excess) > 1e-12 or rate > 0.0:
-        return excess <= 0.0
-    # target/B ≥ 1, or target (a + (s − a)/B) ≥ s.
-    high, low = _inverse_two_doubles(servers, load)
-    least = 1.0
-    if rate == 0.0:
-        spare, spare_low = _two_sum(servers, -load)
-        product, product_low = _two_product(spare, high)
-        product_low += spare * low + spare_low * high
-        high, low = _two_sum(load, product)
-        low += product_low
-        least = servers
-    product, product_low = _two_product(high, target)
-    difference = (product - least) + (product_low + low * target)
-    return difference >= -1e-28 * least
-
-
-@_compiled
 def _integer_servers(load, target, rate):
-    """Return the smallest integer number of servers with P ≤ target."""
+    """Return the smallest integer number of servers with P ≤ target, and whether that is certain.
+
+    Doubles decide unless the odds at an integer agree with the target's to 13 digits.
+    """
     root = _real_servers(load, target, rate)
-    nearest = np.floor(root + 0.5)
-    if not abs(root - nearest) < 0.1:
-        return np.ceil(root)
-    return nearest if _meets_target(nearest, load, target, rate) else nearest + 1.0
+    if math.isnan(root):
+        return root, 0.0
+    servers = max(1.0, np.ceil(root))
+    wanted = math.log((1.0 - target) / target)
+    above = _log_odds(servers, load, rate) - wanted
+    below = _log_odds(servers - 1.0, load, rate) - wanted if servers > 1.0 else -1.0
+    if above > _TIE and below < -_TIE:
+        return servers, 1.0
+    if above < 0.0:
+        return servers + 1.0, 0.0
+    return (servers - 1.0 if below >= 0.0 else servers), 0.0
 
 
 @_compiled
@@ -644,7 +729,7 @@ def real_servers_for_blocking(load, target):
 
 @_compiled
 def integer_servers_for_blocking(load, target):
-    """Return the smallest integer s with B(s, a) ≤ target."""
+    """Return the smallest integer s with B(s, a) ≤ target, and whether that is certain."""
     return _integer_servers(load, target, -1.0)
 
 
@@ -657,9 +742,9 @@ def real_servers_for_delay(load, target, rate):
 
 @_compiled
 def integer_servers_for_delay(load, target, rate):
-    """Return the smallest integer s with D(s, a, θ) ≤ target."""
+    """Return the smallest integer s with D(s, a, θ) ≤ target, and whether that is certain."""
     known = rate == 0.0 or rate >= SMALLEST_RATE
-    return _integer_servers(load, target, rate) if known else math.nan
+    return _integer_servers(load, target, rate) if known else (math.nan, 0.0)
 
 
 @_compiled
@@ -675,15 +760,15 @@ def real_servers_for_delay_array(load, target, rate, result):
 
 
 @_compiled
-def integer_servers_for_blocking_array(load, target, result):
+def integer_servers_for_blocking_array(load, target, result, certain):
     for i in range(result.size):
-        result[i] = integer_servers_for_blocking(load[i], target[i])
+        result[i], certain[i] = integer_servers_for_blocking(load[i], target[i])
 
 
 @_compiled
-def integer_servers_for_delay_array(load, target, rate, result):
+def integer_servers_for_delay_array(load, target, rate, result, certain):
     for i in range(result.size):
-        result[i] = integer_servers_for_delay(load[i], target[i], rate[i])
+        result[i], certain[i] = integer_servers_for_delay(load[i], target[i], rate[i])
 
 
 @_compiled
@@ -702,6 +787,12 @@ def log_erlang_b_array(servers, load, result):
 def erlang_b_array(servers, load, result):
     for i in range(result.size):
         result[i] = erlang_b(servers[i], load[i])
+
+
+@_compiled
+def log_erlang_c_array(servers, load, result):
+    for i in range(result.size):
+        result[i] = log_erlang_c(servers[i], load[i])
 
 
 @_compiled

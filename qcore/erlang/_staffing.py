@@ -1,8 +1,11 @@
 """Staffing: the number of servers with which blocking or delay meets a target."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from qcore._numerics import checks
 from qcore.erlang._formulas import evaluate
+from qcore.erlang._ties import fewest_servers
 
 _STAFFING_DOMAINS = {
     "offered_load": {"above": 0, "at_most": 1e15},
@@ -11,7 +14,9 @@ _STAFFING_DOMAINS = {
 }
 
 
-def servers_for_blocking(offered_load, target, real_valued=False):
+def servers_for_blocking(
+    offered_load: ArrayLike, target: ArrayLike, real_valued: bool = False
+) -> int | float | np.ndarray:
     r"""Compute the smallest number of servers whose blocking probability meets a target.
 
     .. math::
@@ -41,16 +46,19 @@ def servers_for_blocking(offered_load, target, real_valued=False):
 
     Notes
     -----
-    Secant steps on :math:`\ln B`, from the square-root staffing guess. The real-valued number has
-    a relative error below 1e-12 over targets from 1e-12 to :math:`1 - 10^{-3}` and loads from
-    1e-3 to :math:`10^9` (it is ill-conditioned as the target tends to 1). Where an integer's
-    blocking probability is closer to the target than doubles can tell, the recursion in the
-    servers is run in pairs of doubles, so that the integer is right for the target as given.
+    The logarithm of the odds :math:`(1 - B)/B = 1/B - 1` is solved for, which has full precision
+    however close the target is to 0 or 1, by Chandrupatla's method from the square-root staffing
+    guess: some 10 evaluations, 10 to 50 microseconds at any load. The real-valued number has a
+    relative error below 1e-14 over loads from 1e-3 to :math:`10^9` and targets from 1e-300 to
+    :math:`1 - 10^{-15}`. Where an integer's odds agree with the target's to 13 digits, 50 digits
+    decide, within a millisecond or two, so that the integer is right for the target as given.
 
     References
     ----------
     J. S. H. van Leeuwaarden and N. M. Temme, Asymptotic inversion of the Erlang B formula, SIAM
-    Journal on Applied Mathematics 69 (2008).
+    Journal on Applied Mathematics 69 (2008). T. R. Chandrupatla, A new hybrid quadratic/bisection
+    algorithm for finding the zero of a nonlinear function, Advances in Engineering Software 28
+    (1997).
 
     Examples
     --------
@@ -62,7 +70,12 @@ def servers_for_blocking(offered_load, target, real_valued=False):
     return _staffing({"offered_load": offered_load, "target": target}, real_valued)
 
 
-def servers_for_delay(offered_load, target, abandonment_rate=0.0, real_valued=False):
+def servers_for_delay(
+    offered_load: ArrayLike,
+    target: ArrayLike,
+    abandonment_rate: ArrayLike = 0.0,
+    real_valued: bool = False,
+) -> int | float | np.ndarray:
     r"""Compute the smallest number of servers whose probability of delay meets a target.
 
     .. math::
@@ -96,9 +109,10 @@ def servers_for_delay(offered_load, target, abandonment_rate=0.0, real_valued=Fa
 
     Notes
     -----
-    As `servers_for_blocking`, on the logarithm of the probability of delay. The integer is right
-    for the target as given, except that with abandonment the target and the probability at that
-    integer are compared as doubles, which matters if they agree to 14 digits.
+    As `servers_for_blocking`, with the odds :math:`(1 - a/s)(1/B - 1)` where nobody abandons, and
+    :math:`(1/B - 1)/(1 + F)` with :math:`F` of `erlang_a` otherwise. With abandonment doubles
+    decide, so that the integer can be wrong by one if its odds agree with the target's to 13
+    digits.
 
     References
     ----------
@@ -124,7 +138,21 @@ def servers_for_delay(offered_load, target, abandonment_rate=0.0, real_valued=Fa
 
 def _staffing(arguments, real_valued):
     kernel = "servers_for_delay" if "abandonment_rate" in arguments else "servers_for_blocking"
-    if real_valued:
+    if checks.flag("real_valued", real_valued):
         return evaluate(f"real_{kernel}", arguments, domains=_STAFFING_DOMAINS)
-    found = evaluate(f"integer_{kernel}", arguments, domains=_STAFFING_DOMAINS)
-    return int(found) if np.ndim(found) == 0 else found.astype(np.int64)
+    found, certain = evaluate(f"integer_{kernel}", arguments, results=2, domains=_STAFFING_DOMAINS)
+    if np.ndim(found) == 0:
+        return int(found) if certain else _settled(found, **arguments)
+    servers = found.astype(np.int64)
+    arrays = np.broadcast_arrays(*(np.asarray(value, dtype=float) for value in arguments.values()))
+    for index in zip(*np.nonzero(certain == 0.0), strict=True):
+        values = (float(array[index]) for array in arrays)
+        servers[index] = _settled(servers[index], *values)
+    return servers
+
+
+def _settled(servers, offered_load, target, abandonment_rate=-1.0):
+    """Decide a tie; with abandonment it is left as the doubles see it."""
+    if abandonment_rate > 0.0:
+        return int(servers)
+    return fewest_servers(*map(float, (offered_load, target, abandonment_rate, servers)))

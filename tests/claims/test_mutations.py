@@ -23,6 +23,7 @@ NOT_COMPUTING = {
     "errors.py",
     "markov.py",
     "_estimate.py",
+    "_ties.py",
     "_parameters.py",
 }
 

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from scipy import integrate
 
 from qcore import UnstableSystem, erlang
 from qcore.erlang import _kernels as kernels
+from qcore.erlang import _ties
 
 settings.register_profile("derandomized", derandomize=True, deadline=None)
 settings.load_profile("derandomized")
@@ -185,6 +187,76 @@ def test_log_erlang_b_where_the_probability_underflows():
         assert abs(float(arb(value) - reference)) <= 4e-15 * max(1.0, abs(value))
 
 
+def excess_in_balls(servers, load):
+    """Return 1/B − 1 = s eᵃ a⁻ˢ Γ(s, a) as a ball of at least 70 significant bits, or None."""
+    precision = 160
+    while precision < 40000:
+        ctx.prec = precision
+        s, a = arb(servers), arb(load)
+        value = s * a.exp() * a ** (-s) * a.gamma_upper(s)
+        if value.rel_accuracy_bits() > 70:
+            return value
+        precision *= 2
+    return None
+
+
+def sample_logarithms(rng, size):
+    """Points down to hardly any servers or load, with both sides of every switch of method."""
+    for i in range(size):
+        kind = i % 8
+        servers = 10 ** rng.uniform(-18, 0) if kind < 2 else 10 ** rng.uniform(0, 12)
+        if kind == 0:
+            load = 10 ** rng.uniform(-300, 0)
+        elif kind == 1:
+            load = 10 ** rng.uniform(-3, 6)
+        elif kind == 2:
+            servers = rng.choice([0.5, 1.0]) * (1 + rng.uniform(-1, 1) * 1e-9)
+            load = 1.25 * (1 + rng.uniform(-1, 1) * 1e-9)
+        elif kind == 3:
+            servers = 10 ** rng.uniform(0, 15)
+            load = servers * 10 ** -rng.uniform(0, 20)
+        elif kind == 4:
+            load = near_load(rng, servers, 40)
+        elif kind == 5:
+            load = servers * 10 ** rng.uniform(0, 3)
+        elif kind == 6:
+            servers = 10 ** rng.uniform(0, 2)
+            load = 10 ** rng.uniform(-300, 0)
+        else:
+            servers, load = rng.uniform(0, 2.5), rng.uniform(0, 4)
+        excess = excess_in_balls(float(servers), float(load)) if 0 < load < 1e15 else None
+        if excess is not None:
+            yield float(servers), float(load), excess
+
+
+def test_logarithms_are_exact_in_both_tails():
+    rng = np.random.default_rng(31)
+    checked = 0
+    for servers, load, excess in sample_logarithms(rng, 2000):
+        tolerance = 4e-15 if servers >= 1 else 2e-14
+        blocking = erlang.log_erlang_b(servers, load)
+        assert relative_error(blocking, -excess.log1p()) < tolerance, (servers, load)
+        if load < servers:
+            checked += 1
+            excess *= (arb(servers) - arb(load)) / arb(servers)
+            delay = erlang.log_erlang_c(servers, load)
+            assert relative_error(delay, -excess.log1p()) < tolerance, (servers, load)
+    assert checked > 800
+
+
+def test_logarithms_are_those_of_the_probabilities():
+    for servers, load in ((0.3, 0.1), (3.0, 2.5), (400.0, 390.0), (1e9, 1e9 - 1e5), (2.0, 40.0)):
+        logarithm = erlang.log_erlang_b(servers, load)
+        assert logarithm == pytest.approx(math.log(erlang.erlang_b(servers, load)), rel=1e-13)
+        if load < servers:
+            logarithm = erlang.log_erlang_c(servers, load)
+            assert logarithm == pytest.approx(math.log(erlang.erlang_c(servers, load)), rel=1e-13)
+    assert erlang.log_erlang_b(0, 3.0) == 0.0
+    assert erlang.log_erlang_b(3, 0.0) == erlang.log_erlang_c(3, 0.0) == -math.inf
+    with pytest.raises(UnstableSystem, match=r"offered_load = 3\.0 with servers = 3\.0"):
+        erlang.log_erlang_c(3.0, 3.0)
+
+
 def direct_sum(servers, load):
     """1/B = Σ_k s!/(s − k)! a⁻ᵏ for an integer number of servers, as its definition reads."""
     term = total = 1.0
@@ -242,7 +314,8 @@ def test_methods_agree_where_they_overlap():
 
 def test_temme_coefficients_start_as_tabulated():
     # DLMF 8.12.12 and 5.11.3.
-    table, stirling = kernels._temme_series(orders=3, terms=4)
+    table, stirling = kernels.temme_series(orders=3, terms=4)
+    table, stirling = np.array(table, dtype=float), np.array(stirling, dtype=float)
     assert table[:, 0] == pytest.approx([-1 / 3, 1 / 12, -2 / 135, 1 / 864], rel=1e-15)
     assert table[:2, 1] == pytest.approx([-1 / 540, -1 / 288], rel=1e-15)
     assert table[0, 2] == pytest.approx(25 / 6048, rel=1e-15)
@@ -450,7 +523,7 @@ def test_servers_for_blocking_are_the_fewest():
         assert 1 / inverse_in_balls(found, load) <= arb(target), (load, target)
         assert 1 / inverse_in_balls(found - 1, load) > arb(target), (load, target)
         real = erlang.servers_for_blocking(load, target, real_valued=True)
-        below, above = real * (1 - 1.5e-12), real * (1 + 1.5e-12)
+        below, above = real * (1 - 1e-14), real * (1 + 1e-14)
         assert 1 / inverse_in_balls(below, load) >= arb(target), (load, target)
         assert 1 / inverse_in_balls(above, load) <= arb(target), (load, target)
 
@@ -463,9 +536,9 @@ def test_servers_for_delay_are_the_fewest():
         if found - 1 > load:
             assert delay_in_balls(found - 1, load) > arb(target), (load, target)
         real = erlang.servers_for_delay(load, target, real_valued=True)
-        assert delay_in_balls(real * (1 + 1e-12), load) <= arb(target), (load, target)
-        if real * (1 - 1e-12) > load:
-            assert delay_in_balls(real * (1 - 1e-12), load) >= arb(target), (load, target)
+        assert delay_in_balls(real * (1 + 1e-14), load) <= arb(target), (load, target)
+        if real * (1 - 1e-14) > load:
+            assert delay_in_balls(real * (1 - 1e-14), load) >= arb(target), (load, target)
 
 
 def test_servers_for_delay_with_abandonment_are_the_fewest():
@@ -505,6 +578,101 @@ def test_the_fewest_servers_at_a_tie(load, z):
             target += ulps * math.ulp(target)
             expected = servers if delay <= arb(target) else servers + 1
             assert erlang.servers_for_delay(load, target) == expected
+
+
+def extreme_targets(rng, size):
+    """Loads and targets with hardly anybody lost, and with hardly anybody served."""
+    for i in range(size):
+        load = float(10 ** rng.uniform(-3, 9))
+        yield load, float(10 ** -rng.uniform(0, 300) if i % 2 else 1 - 10 ** -rng.uniform(0.1, 15))
+
+
+def assert_is_the_root(servers, odds, target):
+    """The root moved by a relative 1e-14 lies on either side: ``odds`` rise with the servers."""
+    wanted = (1 - arb(target)) / arb(target)
+    assert odds(servers * (1 - 1e-14)) <= wanted, (servers, target)
+    assert odds(servers * (1 + 1e-14)) >= wanted, (servers, target)
+
+
+def test_real_servers_for_targets_close_to_zero_and_one():
+    rng = np.random.default_rng(41)
+    for load, target in extreme_targets(rng, 300):
+        found = erlang.servers_for_blocking(load, target, real_valued=True)
+        assert_is_the_root(found, lambda s, load=load: excess_in_balls(s, load), target)
+
+        def odds_of_no_delay(servers, load=load):
+            spare = (arb(servers) - arb(load)) / arb(servers)
+            return excess_in_balls(servers, load) * spare if servers > load else arb(0)
+
+        found = erlang.servers_for_delay(load, target, real_valued=True)
+        assert found > load
+        assert_is_the_root(found, odds_of_no_delay, target)
+
+
+def odds_with_abandonment(servers, load, rate):
+    delay, _, _ = abandonment_in_balls(float(servers), load, rate)
+    return (1 - delay) / delay
+
+
+@pytest.mark.parametrize(
+    ("load", "target", "rate"),
+    [
+        (6557657.333876415, 1 - 2.1458e-10, 8882.96416106567),
+        (1e4, 1 - 1e-12, 10.0),
+        (300.0, 1 - 1e-15, 1.0),
+        (300.0, 1e-250, 1.0),
+        (1e5, 1e-290, 1e-3),
+    ],
+)
+def test_servers_for_delay_with_abandonment_close_to_zero_and_one(load, target, rate):
+    found = erlang.servers_for_delay(load, target, rate)
+    wanted = (1 - arb(target)) / arb(target)
+    assert odds_with_abandonment(found, load, rate) >= wanted
+    assert odds_with_abandonment(found - 1, load, rate) < wanted
+
+
+def test_a_small_target_at_a_small_load():
+    load, target = 0.03555561315122876, 4.68e-299
+    assert erlang.servers_for_delay(load, target) == 99
+    assert delay_in_balls(99.0, load) <= arb(target) < delay_in_balls(98.0, load)
+
+
+@pytest.mark.parametrize("load", [1e8, 7e11, 1e15 - 0.5])
+@pytest.mark.parametrize("z", [-40.0, -3.0, 0.0, 4.0, 36.0])
+def test_the_fewest_of_very_many_servers_at_a_tie(load, z):
+    """Where doubles cannot tell, 50 digits decide, at once whatever the load."""
+    servers = float(round(load + z * math.sqrt(load)))
+    ctx.prec = 200
+    blocking = 1 / inverse_in_balls(servers, load)
+    for ulps in (-1, 0, 1):
+        target = float(blocking)
+        target += ulps * math.ulp(target)
+        found = erlang.servers_for_blocking(load, target)
+        assert 1 / inverse_in_balls(float(found), load) <= arb(target)
+        assert 1 / inverse_in_balls(float(found - 1), load) > arb(target)
+
+
+@pytest.mark.parametrize("target", [1 - 1e-9, 0.9, 0.5, 1e-3, 1e-7])
+def test_the_fewest_servers_where_one_more_changes_no_digit(target):
+    load = 1e15
+    found = erlang.servers_for_blocking(load, target)
+    assert 1 / inverse_in_balls(float(found), load) <= arb(target)
+    assert 1 / inverse_in_balls(float(found - 1), load) > arb(target)
+
+
+def test_ties_are_decided_alike_by_both_methods(monkeypatch):
+    rng = np.random.default_rng(51)
+    with localcontext() as context:
+        context.prec = 60
+        for _ in range(12):
+            load = float(10 ** rng.uniform(8, 8.5))
+            servers = round(near_load(rng, load, 30))
+            short = _ties._inverse_erlang_b(servers, load)
+            with monkeypatch.context() as patch:
+                other = 0 if kernels.steps_of_recursion(float(servers), load) < 1e5 else 1e9
+                patch.setattr(_ties, "_LONGEST_RECURSION", other)
+                long = _ties._inverse_erlang_b(servers, load)
+            assert abs(short / long - 1) < Decimal("1e-28")
 
 
 def test_an_exactly_attained_target_is_met():
@@ -561,6 +729,7 @@ def test_bad_input_is_named(call, message):
 @pytest.mark.parametrize(
     "call",
     [
+        lambda: erlang.log_erlang_c([9, 6], [2.0, 7.5]),
         lambda: erlang.erlang_c(6, 6.0),
         lambda: erlang.erlang_c([9, 6], [2.0, 7.5]),
         lambda: erlang.erlang_a([9, 6], 6.0, [1.0, 0.0]),
