@@ -1,14 +1,15 @@
 """Planted faults: each is noticed by the claim that was expected to notice it."""
 
 import json
+import os
 import shutil
 import tomllib
 from pathlib import Path
 
+import graph
 import pytest
 from cells import first_error
-
-from derivations.claims.rerun import compiled_state
+from numba.core.caching import _CacheLocator
 
 ROOT = Path(__file__).parent.parent.parent
 MUTATIONS = [
@@ -39,26 +40,69 @@ def mutated(text, mutation, is_notebook):
 
 @pytest.fixture(scope="session")
 def workshop(tmp_path_factory):
-    """Return one folder for all faults, so that what a fault leaves alone is compiled once."""
-    return tmp_path_factory.mktemp("faults")
+    """Return one folder for all faults, with what is compiled already of the tree as it is."""
+    workshop = tmp_path_factory.mktemp("faults")
+    (workshop / "compiled").mkdir()
+    copy_tree(workshop / "tree")
+    copy_compiled(workshop)
+    return workshop
+
+
+def copy_tree(tree):
+    """Lay a fresh copy of the packages, without notebooks; the files keep their times."""
+    shutil.rmtree(tree, ignore_errors=True)
+    for package in ("qcore", "derivations"):
+        shutil.copytree(
+            ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__", "*.ipynb")
+        )
+
+
+def copy_compiled(workshop):
+    """Copy what Numba has compiled of this tree to where it looks for the copy's."""
+    compiled = Path(os.environ["NUMBA_CACHE_DIR"])
+    for module in (ROOT / "qcore").rglob("*.py"):
+        source = compiled / cache_folder(module)
+        target = workshop / "compiled" / cache_folder(workshop / "tree" / module.relative_to(ROOT))
+        for path in source.glob(f"{module.stem}.*"):
+            target.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target)
+
+
+def cache_folder(module):
+    """Return the name of the folder in which Numba keeps what it compiles of a module."""
+    return _CacheLocator.get_suitable_cache_subpath(str(module))
+
+
+def compiled_without(workshop, file):
+    """Return the folder of what is compiled, without what a fault in ``file`` may reach.
+
+    Numba itself compiles anew what stands in a changed file, but not what calls it.
+    """
+    tree = workshop / "tree"
+    reached = graph.users(graph.imports(tree, "qcore"), tree / file)
+    if not reached:
+        return workshop / "compiled"
+    own = workshop / "compiled for this fault"
+    shutil.rmtree(own, ignore_errors=True)
+    shutil.copytree(workshop / "compiled", own, copy_function=os.link)
+    for module in reached:
+        for path in (own / cache_folder(module)).glob(f"{module.stem}.*"):
+            path.unlink()
+    return own
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: f"{one['file']}:{one['claim']}")
 def test_a_planted_fault_is_noticed(mutation, workshop):
     tree = workshop / "tree"
-    shutil.rmtree(tree, ignore_errors=True)
-    for package in ("qcore", "derivations"):
-        shutil.copytree(
-            ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__", "*.ipynb")
-        )
+    copy_tree(tree)
     shutil.copy(ROOT / mutation["notebook"], tree / mutation["notebook"])
     target = tree / mutation["file"]
     text = target.read_text(encoding="utf-8")
     target.write_text(mutated(text, mutation, target.suffix == ".ipynb"), encoding="utf-8")
 
-    environment = {"NUMBA_CACHE_DIR": str(workshop / "compiled" / compiled_state(tree))}
-    error = first_error(tree, mutation["notebook"], environment)
+    environment = {"NUMBA_CACHE_DIR": str(compiled_without(workshop, mutation["file"]))}
+    error = first_error(tree, mutation["notebook"], mutation["claim"], environment)
     assert error is not None, "no cell fails"
     assert f"claim {mutation['claim']} (" in error, error
 
