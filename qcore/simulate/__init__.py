@@ -18,12 +18,12 @@ _HOME = {
     "deferrals": "_deferrals",
     "sweep": "_parallel",
     "replications": "_parallel",
-    "NonIdling": "_many_server",
-    "Thinned": "_many_server",
-    "ServerIdle": "_many_server",
-    "QueueEstimates": "_many_server",
-    "QueueCensus": "_many_server",
-    "Histogram": "_many_server",
+    "NonIdling": "_queue_policies",
+    "Thinned": "_queue_policies",
+    "ServerIdle": "_queue_policies",
+    "QueueEstimates": "_queue_estimates",
+    "QueueCensus": "_queue_estimates",
+    "Histogram": "_queue_estimates",
     "many_server_queue": "_many_server",
 }
 

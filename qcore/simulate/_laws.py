@@ -1,110 +1,248 @@
-"""Random times from any frozen scipy.stats law: by a table of its quantiles, or by its own ``rvs``.
+"""The laws of random times that the simulation of the queue takes.
 
-A smooth quantile function is tabulated once: each half of (0, 1) is cut into octaves towards its
-end, so that the tails are resolved as well as the middle, each octave into equal pieces, and on
-each piece the quantile is a polynomial through Chebyshev nodes. Drawing is then a few
-multiplications whatever the law. The table is checked against the law between the nodes; a law
-that fails (atoms, kinks, a quantile found by root search) is drawn by its own ``rvs``.
+A law comes as a number, as a sample, or as a distribution of SciPy in any of its forms. Each is
+turned into a `Law`, which knows what the simulation needs: its mean and variation, its survival
+function, and how to draw from it.
 """
 
-from functools import lru_cache
+import numbers
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import numpy as np
 from scipy import stats
 
-from qcore._numerics.compiled import njit
+from qcore._numerics import checks
+from qcore.simulate._quantile_table import quantile_table, resampled_times, tabulated_times
 
-OCTAVES = 53  # down to 2**-54, half the spacing of 53-bit uniforms
-PIECE_BITS = 4
-PIECES = 2**PIECE_BITS
-DEGREE = 5
-RELATIVE_TOLERANCE = 1e-9
-MEAN_TOLERANCE = 1e-12
-
-_ROWS = np.uint64(OCTAVES * PIECES)
-_SHIFT = np.uint64(52 - PIECE_BITS)
-_PIECE_BITS = np.uint64(PIECE_BITS)
-_FIRST_ROW = np.uint64((1023 - OCTAVES - 1) << PIECE_BITS)
-_MANTISSA = np.uint64(2**52 - 1)
-_ONE = np.uint64(1023 << 52)  # the bits of 1.0
-_TOP = np.uint64(63)
-_SPARE_BITS = np.uint64(11)
-_STEP = np.uint64(1)
-_STRIP = 512  # numbers drawn in one go, to stay in the nearest cache
-
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
-_MIX_2 = np.uint64(0x94D049BB133111EB)
-_SHIFTS = (np.uint64(30), np.uint64(27), np.uint64(31))
+_TAKEN = (
+    "must be a number (a constant time), a one-dimensional sample of times, or a frozen SciPy "
+    "distribution, such as stats.expon(scale=2.0)"
+)
+_NEW_METHODS = ("mean", "variance", "support", "icdf", "iccdf", "ccdf", "sample")
 
 
+@dataclass(frozen=True)
 class Law:
-    """A checked law of non-negative times, with its table of quantiles if it has one.
+    """A checked law of non-negative times.
 
     Attributes
     ----------
-    mean : float
-        Mean; may be infinite unless ``finite_mean`` was asked for.
-    table : ndarray, shape (2 * OCTAVES * PIECES, DEGREE + 1), or None
-        Polynomial coefficients, lower half of (0, 1) first, or None where ``rvs`` is used.
+    mean, squared_variation : float
+        Mean, and variance over the square of the mean; either may be infinite.
+    tail_index : float
+        The power with which the tail falls where it is met once in 10¹² to 10¹⁵ times.
+    survival : function
+        The probability of more than a time, for an array of times.
+    draw : function
+        ``draw(first, size, seed, generator)`` gives the times numbered from ``first`` on: a
+        function of the seed, or of the state of the generator where SciPy draws them.
+    table : ndarray or None
+        The quantiles that it draws from, where there is such a table.
     """
 
-    def __init__(self, name, law, *, finite_mean, positive_mean=True):
-        self.mean = _checked_mean(name, law, finite_mean, positive_mean)
-        self.table = _cached_table(_Key(law))
-        self._law = law
-
-    def draw(self, first, size, seed, generator):
-        """Return the times numbered from ``first`` on: by the table, a function of the seed."""
-        if self.table is not None:
-            return tabulated_times(self.table, seed, first, size)
-        times = np.asarray(self._law.rvs(size=size, random_state=generator), dtype=float)
-        if not np.all(times >= 0):
-            raise ValueError(f"{_describe(self._law)}: drew a negative time or NaN")
-        return times
+    mean: float
+    squared_variation: float
+    tail_index: float
+    survival: Callable
+    draw: Callable
+    table: np.ndarray | None = None
 
 
-def _checked_mean(name, law, finite_mean, positive_mean):
-    if not isinstance(getattr(law, "dist", None), stats.rv_continuous | stats.rv_discrete):
+def law_of_times(name, given, *, finite_mean, positive_mean=True):
+    """Return the `Law` that the argument of this name stands for."""
+    if isinstance(given, numbers.Number | np.generic | str | bytes) or _shape(given) == ():
+        law = _constant(checks.scalar(name, given, at_least=0.0, at_most=checks.LARGEST))
+        shown = f"{name} = {checks.shown(given)}"
+    elif _shape(given) is not None:
+        law = _resampled(_checked_sample(name, given))
+        shown = f"{name} = {checks.shown(given)}"
+    else:
+        distribution = _distribution(name, given)
+        shown = f"{name} = {distribution}"
+        law = _from_distribution(shown, distribution, finite_draws=finite_mean)
+    if finite_mean and not np.isfinite(law.mean):
+        raise ValueError(f"{shown}: must have a finite mean, but its mean is {law.mean:g}")
+    if positive_mean and not law.mean > 0:
+        raise ValueError(f"{shown}: must have a mean > 0, but its mean is {law.mean:g}")
+    if 0 < law.mean < 1 / checks.LARGEST or checks.LARGEST < law.mean < np.inf:
         raise ValueError(
-            f"{name} = {law!r}: must be a frozen scipy.stats law, such as stats.expon(scale=2.0)"
+            f"{shown}: must have a mean from {1 / checks.LARGEST:g} to {checks.LARGEST:g}, "
+            f"but its mean is {law.mean:g}"
         )
-    shown = f"{name} = {_describe(law)}"
-    lower, upper = law.support()
-    if np.ndim(lower) or np.ndim(upper) or np.ndim(law.mean()):
+    return law
+
+
+def _shape(given):
+    """Return the shape of an array or a sequence, and None of anything else."""
+    if hasattr(given, "__array__") or isinstance(given, Sequence):
+        try:
+            return np.shape(given)
+        except ValueError:  # rows of different lengths
+            return (-1,)
+    return None
+
+
+def _constant(time):
+    return Law(
+        mean=time,
+        squared_variation=0.0,
+        tail_index=np.inf,
+        survival=lambda times: (np.asarray(times) < time).astype(float),
+        draw=lambda first, size, seed, generator: np.full(size, time),
+    )
+
+
+def _checked_sample(name, given):
+    sample = checks.real(name, given, at_least=0.0, at_most=checks.LARGEST)
+    if sample.ndim != 1 or not sample.size:
+        raise ValueError(f"{name} = {checks.shown(given)}: {_TAKEN}; this one is of {sample.shape}")
+    return np.sort(sample)
+
+
+def _resampled(sample):
+    """Return the law that gives each time of a sorted sample the same chance."""
+    return Law(
+        mean=float(np.mean(sample)),
+        squared_variation=_squared_variation(np.mean(sample), np.var(sample)),
+        tail_index=np.inf,
+        survival=lambda times: 1 - np.searchsorted(sample, times, side="right") / len(sample),
+        draw=lambda first, size, seed, generator: resampled_times(sample, seed, first, size),
+    )
+
+
+def _squared_variation(mean, variance):
+    if not np.isfinite(mean) or np.isnan(variance):
+        return np.inf
+    return float(variance / mean / mean) if mean > 0 else 0.0
+
+
+# The distributions of SciPy, old and new, under the names of the old.
+
+
+class _Frozen:
+    """A frozen law of the families in `scipy.stats`."""
+
+    def __init__(self, law):
+        self.law = law
+        self.mean, self.variance, self.support = law.mean, law.var, law.support
+        self.ppf, self.isf, self.sf = law.ppf, law.isf, law.sf
+
+    def rvs(self, size, generator):
+        return self.law.rvs(size=size, random_state=generator)
+
+    @property
+    def smooth(self):
+        """Whether the family states its quantiles; else SciPy seeks each by root search."""
+        family = type(self.law.dist)
+        return (
+            isinstance(self.law.dist, stats.rv_continuous)
+            and family._ppf is not stats.rv_continuous._ppf
+        )
+
+    def identity(self):
+        """Return what is equal for two laws only if they are the same law."""
+        family = type(self.law.dist)
+        if family is type(getattr(stats, self.law.dist.name, None)):
+            named = sorted((name, float(value)) for name, value in self.law.kwds.items())
+            return (family, *map(float, self.law.args), *named)
+        # A law made by the user may hold more than its parameters.
+        return (id(self.law),)
+
+    def __repr__(self):
+        arguments = [f"{value!r}" for value in self.law.args]
+        arguments += [f"{key}={value!r}" for key, value in self.law.kwds.items()]
+        return f"{self.law.dist.name}({', '.join(arguments)})"
+
+
+class _New:
+    """A random variable of SciPy's newer kind, such as ``stats.make_distribution`` makes."""
+
+    def __init__(self, law):
+        self.law = law
+        self.mean, self.variance, self.support = law.mean, law.variance, law.support
+        self.ppf, self.isf, self.sf = law.icdf, law.iccdf, law.ccdf
+        self.smooth = True
+
+    def rvs(self, size, generator):
+        return self.law.sample(size, rng=generator)
+
+    def identity(self):
+        return (id(self.law),)
+
+    def __repr__(self):
+        return " ".join(repr(self.law).split())
+
+
+def _distribution(name, given):
+    if isinstance(getattr(given, "dist", None), stats.rv_continuous | stats.rv_discrete):
+        return _Frozen(given)
+    tabulated_masses = isinstance(given, stats.rv_discrete) and hasattr(given, "xk")
+    if isinstance(given, stats.rv_histogram) or tabulated_masses:
+        return _Frozen(given())  # a table has no parameters that could be left open
+    if not isinstance(given, type) and all(hasattr(given, method) for method in _NEW_METHODS):
+        return _New(given)
+    raise ValueError(f"{name} = {checks.shown(given)}: {_TAKEN}")
+
+
+def _from_distribution(shown, distribution, *, finite_draws):
+    lower, upper = distribution.support()
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")  # a moment that does not exist is asked for
+        mean, variance = distribution.mean(), distribution.variance()
+    if np.ndim(lower) or np.ndim(upper) or np.ndim(mean):
         raise ValueError(f"{shown}: must be one law, not an array of laws")
     if np.isnan(lower) or np.isnan(upper):
-        raise ValueError(f"{shown}: must have parameters that the law allows")
+        raise ValueError(
+            f"{shown}: must have parameters that the law allows; a constant time is a number"
+        )
     if lower < 0:
         raise ValueError(
             f"{shown}: must be a law of times >= 0, but its support begins at {float(lower):g}"
         )
-    mean = float(law.mean())
-    if finite_mean and not np.isfinite(mean):
-        raise ValueError(f"{shown}: must have a finite mean, but its mean is {mean:g}")
-    if positive_mean and not mean > 0:
-        raise ValueError(f"{shown}: must have a mean > 0, but its mean is {mean:g}")
-    return mean
+    table = _cached_table(_Key(distribution)) if distribution.smooth else None
+    if table is not None:
+        draw = partial(_draw_from_table, table)
+    else:
+        longest = np.finfo(float).max if finite_draws else np.inf
+        draw = partial(_draw_by_scipy, shown, distribution, longest)
+    return Law(
+        mean=float(mean),
+        squared_variation=_squared_variation(mean, variance),
+        tail_index=_tail_index(distribution.isf),
+        survival=distribution.sf,
+        draw=draw,
+        table=table,
+    )
 
 
-def _describe(law):
-    arguments = [f"{value!r}" for value in law.args]
-    arguments += [f"{key}={value!r}" for key, value in law.kwds.items()]
-    return f"{law.dist.name}({', '.join(arguments)})"
+def _tail_index(isf):
+    with np.errstate(all="ignore"):
+        near, far = (float(isf(probability)) for probability in (1e-12, 1e-15))
+    if near == far:
+        return np.inf
+    return np.log(1e3) / np.log(far / near) if 0 < near < far < np.inf else 0.0
+
+
+def _draw_from_table(table, first, size, seed, generator):
+    return tabulated_times(table, seed, first, size)
+
+
+def _draw_by_scipy(shown, distribution, longest, first, size, seed, generator):
+    times = np.asarray(distribution.rvs(size, generator), dtype=float)
+    if not np.all((times >= 0) & (times <= longest)):
+        raise ValueError(f"{shown}: drew a negative or infinite time or NaN")
+    return times
 
 
 class _Key:
-    """A frozen law as a key of the cache: equal when the family and the parameters are."""
+    """A distribution as a key of the cache, which keeps it alive and so its identity its own."""
 
-    def __init__(self, law):
-        self.law = law
-        family = type(law.dist)
-        if family is type(getattr(stats, law.dist.name, None)):
-            named = sorted((name, float(value)) for name, value in law.kwds.items())
-            self._identity = (family, *map(float, law.args), *named)
-        else:
-            # A law made by the user may hold more than its parameters.
-            self._identity = (id(law),)
+    def __init__(self, distribution):
+        self.distribution = distribution
+        self._identity = distribution.identity()
 
     def __hash__(self):
         return hash(self._identity)
@@ -115,79 +253,7 @@ class _Key:
 
 @lru_cache(maxsize=64)
 def _cached_table(key):
-    return _quantile_table(key.law)
-
-
-def _quantile_table(law):
-    """Return the coefficients of the piecewise polynomial, or None where it would not do."""
-    family = type(law.dist)
-    if not isinstance(law.dist, stats.rv_continuous) or family._ppf is stats.rv_continuous._ppf:
-        return None
-    nodes = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1)) / 2
-    between = np.linspace(-0.5, 0.5, 2 * DEGREE + 3)
-    to_coefficients = np.linalg.inv(np.vander(nodes, increasing=True))
-    with np.errstate(all="ignore"):
-        halves = [law.ppf, law.isf]
-        at_nodes = np.concatenate([quantile(_tails(nodes)) for quantile in halves])
-        if not np.all(np.isfinite(at_nodes)):
-            return None
-        table = at_nodes @ to_coefficients.T
-        exact = np.concatenate([quantile(_tails(between)) for quantile in halves])
-    error = np.abs(table @ np.vander(between, DEGREE + 1, increasing=True).T - exact)
-    scale = law.mean() if np.isfinite(law.mean()) else law.median()
-    if not np.all(error <= RELATIVE_TOLERANCE * np.abs(exact) + MEAN_TOLERANCE * scale):
-        return None
-    return np.ascontiguousarray(table)
-
-
-def _tails(offsets):
-    """Return the tail probabilities at the offsets from the middle of every piece, a row each."""
-    octave = np.exp2(np.arange(-OCTAVES - 1.0, -1.0))[:, None, None]
-    piece = np.arange(PIECES)[None, :, None]
-    return (octave * (1 + (piece + 0.5 + offsets) / PIECES)).reshape(-1, len(offsets))
-
-
-@njit
-def random_bits(seed, index):
-    """Return 64 random bits, number ``index`` of the SplitMix64 sequence that starts at ``seed``.
-
-    Being a function of the index, it gives a customer the same times under every policy.
-    """
-    bits = seed + (np.uint64(index) + _STEP) * _GOLDEN
-    bits = (bits ^ (bits >> _SHIFTS[0])) * _MIX_1
-    bits = (bits ^ (bits >> _SHIFTS[1])) * _MIX_2
-    return bits ^ (bits >> _SHIFTS[2])
-
-
-@njit
-def place_in_table(bits):
-    """Return the row of the table and the place on its piece for a uniform number made of bits.
-
-    The top bit chooses the half; 52 others give the probability of the tail beyond, an odd
-    multiple of 2**-54. Its exponent and leading mantissa bits number the row, the rest of the
-    mantissa is the place, from -1/2 to 1/2.
-    """
-    one_to_two = np.uint64(((bits >> _SPARE_BITS) & _MANTISSA) | _ONE).view(np.float64)
-    tail = (one_to_two - (1 - 2.0**-53)) / 2
-    pattern = np.float64(tail).view(np.uint64)
-    row = (bits >> _TOP) * _ROWS + (pattern >> _SHIFT) - _FIRST_ROW
-    place = np.uint64(((pattern << _PIECE_BITS) & _MANTISSA) | _ONE).view(np.float64) - 1.5
-    return row, place
-
-
-@njit
-def tabulated_times(table, seed, first, size):
-    """Return the quantiles at the uniform numbers ``first``, ``first + 1``, … of the seed."""
-    times = np.empty(size)
-    rows = np.empty(_STRIP, dtype=np.uint64)
-    places = np.empty(_STRIP)
-    for begin in range(0, size, _STRIP):
-        length = min(_STRIP, size - begin)
-        # Two loops, because the first has an instruction set of its own: it runs in parallel.
-        for i in range(length):
-            rows[i], places[i] = place_in_table(random_bits(seed, first + begin + i))
-        for i in range(length):
-            c = table[rows[i]]
-            x = places[i]
-            times[begin + i] = c[0] + x * (c[1] + x * (c[2] + x * (c[3] + x * (c[4] + x * c[5]))))
-    return times
+    distribution = key.distribution
+    mean = distribution.mean()
+    typical = mean if np.isfinite(mean) else distribution.ppf(0.5)
+    return quantile_table(distribution.ppf, distribution.isf, typical)

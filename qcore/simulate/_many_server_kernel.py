@@ -14,7 +14,7 @@ float order as an integer, and the lowest of them give way to the server's numbe
 import numpy as np
 
 from qcore._numerics.compiled import njit
-from qcore.simulate._laws import random_bits
+from qcore.simulate._quantile_table import random_uniform
 
 STATE = np.dtype(
     [
@@ -55,7 +55,6 @@ ARRIVAL, ENTRY, LEAVES_LINE, DISPLACED_START, LINE_COLUMNS = range(5)
 
 
 _STEP = np.uint64(1)
-_SPARE_BITS = np.uint64(11)
 _NEVER = np.uint64(2**64 - 1)
 
 
@@ -202,7 +201,7 @@ def advance(
     age_edges,
     histograms,
 ):
-    """Simulate the customers numbered from ``first`` on; see `qcore.simulate._many_server`."""
+    """Simulate the customers numbered from ``first`` on; see `qcore.simulate._many_server_run`."""
     customers = len(interarrivals)
     leaves = np.uint64(len(tree))
     mask = np.uint64(leaves - _STEP)
@@ -244,10 +243,7 @@ def advance(
                 )
                 total[SNAPSHOTS] += 1
                 state.next_snapshot += snapshot_spacing
-            if admission < 1.0 and (
-                np.float64(random_bits(admission_seed, first + i) >> _SPARE_BITS) * 2.0**-53
-                >= admission
-            ):
+            if admission < 1.0 and random_uniform(admission_seed, first + i) >= admission:
                 rejected += 1
                 continue
             patience = patiences[i]

@@ -1,10 +1,14 @@
 """Many simulations at once, on the cores of one machine or on a cluster."""
 
 import dataclasses
+from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
-from qcore._numerics.checks import count, random_seed, unwrap
+from qcore._numerics.checks import count, flag, random_seed, shown, unwrap
+
+MOST_RUNS = 10**6
 
 
 def sweep(function, arguments, seed, *, workers=-1, progress=True):
@@ -20,9 +24,9 @@ def sweep(function, arguments, seed, *, workers=-1, progress=True):
         Each run gets a seed of its own, spawned from this one; the results do not depend on the
         number of workers.
     workers : int, optional
-        Number of processes, or -1 for all cores.
+        Number of processes, or -1 for all cores. Several need joblib; without it -1 is 1.
     progress : bool, optional
-        Whether to show a progress bar.
+        Whether to show a progress bar, for which tqdm is needed; without it none is shown.
 
     Returns
     -------
@@ -32,7 +36,10 @@ def sweep(function, arguments, seed, *, workers=-1, progress=True):
     Raises
     ------
     ValueError
-        If ``arguments`` is empty, or ``seed`` or ``workers`` is outside its domain.
+        If ``arguments`` is empty or holds something else than dicts with names as keys, or another
+        argument is outside its domain.
+    ModuleNotFoundError
+        If ``workers`` is 2 or more and joblib is not installed: ``pip install joblib tqdm``.
 
     Notes
     -----
@@ -49,20 +56,69 @@ def sweep(function, arguments, seed, *, workers=-1, progress=True):
     >>> short.blocking_probability.value > long.blocking_probability.value
     True
     """
-    import joblib
-    from tqdm import tqdm
-
-    arguments = list(arguments)
-    if not arguments:
+    function = _function(function)
+    runs = [_keywords(f"arguments[{i}]", run) for i, run in enumerate(_listed(arguments))]
+    if not runs:
         raise ValueError("arguments = []: must hold the arguments of at least one run")
-    if workers != -1:
-        count("workers", workers, at_least=1)
-    parallel = joblib.Parallel(n_jobs=workers, return_as="generator")
-    results = parallel(
-        joblib.delayed(function)(**run, seed=run_seed)
-        for run, run_seed in zip(arguments, _seeds(seed, len(arguments)), strict=True)
+    workers = count("workers", workers, at_least=-1)
+    if workers == 0:
+        raise ValueError("workers = 0: must be -1, for all cores, or an integer >= 1")
+    progress = flag("progress", progress)
+    calls = [
+        partial(function, **run, seed=run_seed)
+        for run, run_seed in zip(runs, _seeds(seed, len(runs)), strict=True)
+    ]
+    return list(_with_bar(_results(calls, workers), len(calls), progress))
+
+
+def _results(calls, workers):
+    """Yield the results in order, from processes of joblib or, without it, from this one."""
+    try:
+        import joblib
+    except ModuleNotFoundError as missing:
+        if workers > 1:
+            raise ModuleNotFoundError(
+                f"workers = {workers}: several processes need joblib: pip install joblib tqdm",
+                name=missing.name,
+            ) from None
+        return (call() for call in calls)
+    return joblib.Parallel(n_jobs=workers, return_as="generator")(
+        joblib.delayed(call)() for call in calls
     )
-    return list(tqdm(results, total=len(arguments), disable=not progress))
+
+
+def _with_bar(results, total, progress):
+    """Return the results behind a progress bar, where one is wanted and tqdm is installed."""
+    if not progress:
+        return results
+    try:
+        from tqdm import tqdm
+    except ModuleNotFoundError:
+        return results
+    return tqdm(results, total=total)
+
+
+def _function(function):
+    if not callable(function):
+        raise ValueError(f"function = {shown(function)}: must be a function, such as deferrals")
+    return function
+
+
+def _listed(arguments):
+    try:
+        return list(arguments)
+    except TypeError:
+        raise ValueError(
+            f"arguments = {shown(arguments)}: must be a sequence of dicts, one for each run"
+        ) from None
+
+
+def _keywords(name, run):
+    if not isinstance(run, Mapping) or not all(isinstance(key, str) for key in run):
+        raise ValueError(f"{name} = {shown(run)}: must be a dict of arguments by name")
+    if "seed" in run:
+        raise ValueError(f"{name}: must not hold a seed; every run gets its own from seed")
+    return run
 
 
 def replications(function, arguments, runs, seed, *, workers=-1, progress=True):
@@ -76,7 +132,7 @@ def replications(function, arguments, runs, seed, *, workers=-1, progress=True):
     arguments : dict
         The keyword arguments, without the seed.
     runs : int
-        Number of runs, >= 1.
+        Number of runs, from 1 to 10⁶.
     seed, workers, progress
         As for `sweep`.
 
@@ -89,7 +145,9 @@ def replications(function, arguments, runs, seed, *, workers=-1, progress=True):
     Raises
     ------
     ValueError
-        If ``runs``, ``seed`` or ``workers`` is outside its domain.
+        If an argument is outside its domain.
+    ModuleNotFoundError
+        As for `sweep`.
 
     Notes
     -----
@@ -110,7 +168,8 @@ def replications(function, arguments, runs, seed, *, workers=-1, progress=True):
     >>> pooled.blocking_probability.standard_error < 0.002
     True
     """
-    runs = count("runs", runs, at_least=1)
+    runs = count("runs", runs, at_least=1, at_most=MOST_RUNS)
+    arguments = _keywords("arguments", arguments)
     return _pooled(sweep(function, [arguments] * runs, seed, workers=workers, progress=progress))
 
 

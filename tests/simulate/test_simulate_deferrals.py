@@ -3,6 +3,8 @@
 """
 
 import itertools
+import pickle
+import sys
 import warnings
 from dataclasses import FrozenInstanceError, fields
 
@@ -368,12 +370,39 @@ def test_what_was_always_seen_has_a_standard_error_all_the_same():
     assert simulated.blocking_probability.standard_error >= 1e-4
 
 
-def test_a_run_too_short_to_be_trusted_says_so():
-    with pytest.warns(UserWarning, match="customers = 5000: .* at least 6400"):
-        deferrals(200, 1, 100.0, 1.0, Dsrt(1.0), 5000, seed=1)
+def silent(*arguments, **options):
+    """Simulate, with every warning an error."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        deferrals(200, 1, 100.0, 1.0, Dsrt(1.0), 6400, seed=1)
+        return deferrals(*arguments, **options, seed=1)
+
+
+def test_a_run_too_short_to_be_trusted_says_so():
+    with pytest.warns(UserWarning, match=r"customers = 5000: .* at least 12800"):
+        deferrals(200, 1, 100.0, 1.0, Dsrt(1.0), 5000, seed=1)
+    silent(200, 1, 100.0, 1.0, Dsrt(1.0), 20_000)
+    with pytest.warns(UserWarning, match=r"warmup = 10: too few to forget the empty start"):
+        deferrals(200, 1, 100.0, 1.0, Dsrt(1.0), 20_000, seed=1, warmup=10)
+
+
+def test_long_deferrals_are_part_of_the_memory():
+    with pytest.warns(UserWarning, match=r"customers = 20000: .* at least 256128$"):
+        deferrals(1, 1, 1.0, 1.0, FixedReturn(2000.0), 20_000, seed=1)
+    # Returns about as often as deferrals: their number walks at random between 0 and 100.
+    with pytest.warns(UserWarning, match=r"customers = 30000: too few .* correlated over about"):
+        deferrals(5, 100, 7.0, 1.0, Esrt(4.2), 30_000, seed=1)
+    silent(5, 100, 7.0, 1.0, Esrt(100.0), 30_000)
+
+
+def test_a_rule_is_judged_by_its_batches():
+    """The deferral times of the reader's own rule are unknown, but their traces are seen."""
+
+    def late(random, now, last_return, deferred, parameters):
+        return now + parameters[0]
+
+    system = (1, 5000, 3.0, 1.0)
+    with pytest.warns(UserWarning, match=r"of .*mean_deferred; neighbouring batches"):
+        deferrals(*system, ReturnRule(late, (300.0,)), 10_000, seed=1)
 
 
 # Seeds, sweeps, clusters.
@@ -419,6 +448,49 @@ def test_a_dask_cluster_gives_the_same_numbers():
             assert sweep(deferrals, RUNS, seed=8, progress=False) == alone
 
 
+def test_all_cores_are_used_unless_told_otherwise(monkeypatch):
+    asked = []
+
+    class Recorder(joblib.Parallel):
+        def __init__(self, n_jobs, **options):
+            asked.append(n_jobs)
+            super().__init__(n_jobs=1, **options)
+
+    monkeypatch.setattr(joblib, "Parallel", Recorder)
+    sweep(deferrals, RUNS, seed=8, progress=False)
+    replications(deferrals, RUNS[0], 2, seed=8, progress=False)
+    sweep(deferrals, RUNS, seed=8, workers=2, progress=False)
+    assert asked == [-1, -1, 2]
+
+
+def test_a_bare_installation_runs_one_after_the_other(monkeypatch, capfd):
+    alone = sweep(deferrals, RUNS, seed=8, workers=1, progress=False)
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    assert sweep(deferrals, RUNS, seed=8) == alone
+    assert sweep(deferrals, RUNS, seed=8, workers=1) == alone
+    assert capfd.readouterr().err == ""
+    with pytest.raises(ModuleNotFoundError, match=r"workers = 2: .* pip install joblib tqdm"):
+        sweep(deferrals, RUNS, seed=8, workers=2)
+
+
+def test_results_and_policies_are_values():
+    """They can be pickled, compared and hashed, with arrays in them."""
+    first, again, other = (
+        deferrals(**RUNS[0], seed=seed, configurations=True) for seed in (1, 1, 2)
+    )
+    copy = pickle.loads(pickle.dumps(first))
+    assert first == again == copy
+    assert hash(first) == hash(copy)
+    assert first != other
+    for policy in POLICIES[:4]:
+        assert pickle.loads(pickle.dumps(policy)) == policy
+    own = pickle.loads(pickle.dumps(POLICIES[4]))
+    assert deferrals(**SYSTEM, policy=own, seed=1) == deferrals(
+        **SYSTEM, policy=POLICIES[4], seed=1
+    )
+
+
 def test_pooled_replications_are_the_mean_of_the_runs():
     pooled = replications(deferrals, RUNS[0], 6, seed=8, workers=1, progress=False)
     runs = sweep(deferrals, [RUNS[0]] * 6, seed=8, workers=1, progress=False)
@@ -454,6 +526,14 @@ def test_pooled_replications_cover_too():
         ("arrival_rate", np.inf),
         ("arrival_rate", np.nan),
         ("arrival_rate", "fast"),
+        ("arrival_rate", 1e308),
+        ("arrival_rate", 5e-324),
+        ("service_rate", 1e308),
+        ("service_rate", 5e-324),
+        ("customers", 10**12),
+        ("warmup", 10**12),
+        ("max_deferrals", 2**70),
+        ("configurations", 1),
         ("service_rate", -1.0),
         ("service_rate", [1.0, 2.0]),
         ("policy", "dsrt"),
@@ -479,7 +559,7 @@ def test_bad_arguments_are_named(name, value):
         (UniformReturn, "max_deferral_time"),
     ],
 )
-@pytest.mark.parametrize("value", [0.0, -1.0, np.inf, np.nan, "soon"])
+@pytest.mark.parametrize("value", [0.0, -1.0, np.inf, np.nan, "soon", 1e308, 5e-324])
 def test_bad_policies_are_named(policy, name, value):
     with pytest.raises(ValueError, match=rf"^{name} = "):
         policy(value)
@@ -491,6 +571,14 @@ def test_bad_rules_are_refused():
     with pytest.raises(ValueError, match="parameters = 'a'"):
         ReturnRule(tired_return, ("a",))
 
+    with pytest.raises(ValueError, match=r"return_time = .*Dsrt.*: must be a function"):
+        ReturnRule(Dsrt)
+    for wrong in (b"1", "12", {1.0}):
+        with pytest.raises(ValueError, match=r"^parameters = .*: must be a tuple"):
+            ReturnRule(tired_return, wrong)
+    with pytest.raises(ValueError, match=r"parameters = 1\.0: must be a tuple"):
+        ReturnRule(tired_return, 1.0)
+
     def past(random, now, last_return, deferred, parameters):
         return now - 1.0
 
@@ -501,6 +589,18 @@ def test_bad_rules_are_refused():
 def test_bad_sweeps_are_refused():
     with pytest.raises(ValueError, match="arguments = \\[\\]"):
         sweep(deferrals, [], seed=1)
+    with pytest.raises(ValueError, match="arguments = 3: must be a sequence of dicts"):
+        sweep(deferrals, 3, seed=1)
+    with pytest.raises(ValueError, match=r"arguments\[1\] = 'a': must be a dict"):
+        sweep(deferrals, [RUNS[0], "a"], seed=1)
+    with pytest.raises(ValueError, match=r"arguments\[0\]: must not hold a seed"):
+        sweep(deferrals, [dict(RUNS[0], seed=1)], seed=1)
+    with pytest.raises(ValueError, match="function = 'deferrals': must be a function"):
+        sweep("deferrals", RUNS, seed=1)
+    with pytest.raises(ValueError, match="progress = 1"):
+        sweep(deferrals, RUNS, seed=1, progress=1)
+    with pytest.raises(ValueError, match="configurations = True: there are 4000004000001 of"):
+        deferrals(2_000_000, 2_000_000, 1.0, 1.0, Dsrt(1.0), 1000, seed=1, configurations=True)
     with pytest.raises(ValueError, match="workers = 0"):
         sweep(deferrals, RUNS, seed=1, workers=0)
     with pytest.raises(ValueError, match="runs = 0"):

@@ -1,6 +1,9 @@
 """The fast simulation of the GI/GI/N+GI queue against exact chains and a plain simulation."""
 
+import pickle
 import tracemalloc
+import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,10 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_many_server import simulate
 from scipy import stats
+from scipy.linalg import eigvalsh_tridiagonal
 
 from qcore.errors import UnstableSystem
 from qcore.simulate import NonIdling, ServerIdle, Thinned, many_server_queue, replications
-from qcore.simulate import _laws as laws
+from qcore.simulate._batches import warn_if_correlated
+from qcore.simulate._laws import law_of_times
+from qcore.simulate._relaxation import memory_of
 
 ARGUMENTS = {
     "servers": 3,
@@ -270,7 +276,7 @@ LAWS = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:customers = :UserWarning")
+@pytest.mark.filterwarnings("ignore:(customers|warmup) = :UserWarning")
 @settings(derandomize=True, deadline=None, max_examples=60)
 @given(
     servers=st.integers(1, 40),
@@ -399,72 +405,6 @@ def test_histograms_are_the_measures_that_they_estimate():
     assert np.all(error < allowed)
 
 
-def test_random_bits_are_the_published_sequence():
-    """SplitMix64 from the seed 1234567, as its users agree on it."""
-    published = [
-        6457827717110365317,
-        3203168211198807973,
-        9817491932198370423,
-        4593380528125082431,
-        16408922859458223821,
-    ]
-    assert [laws.random_bits(np.uint64(1234567), i) for i in range(5)] == published
-
-
-SAMPLED = {
-    "expon": stats.expon(scale=3.0),
-    "gamma above one": stats.gamma(2.3),
-    "gamma below one": stats.gamma(0.4, scale=5.0),
-    "lognorm": stats.lognorm(1.2, scale=0.1),
-    "uniform": stats.uniform(0.5, 2.0),
-    "weibull": stats.weibull_min(0.6),
-    "pareto": stats.pareto(1.3),
-    "beta": stats.beta(2.0, 3.5),
-    "invgamma": stats.invgamma(3.0),
-    "shifted gamma": stats.gamma(2.0, loc=1.0),
-}
-
-
-@pytest.mark.parametrize("name", SAMPLED)
-def test_tabulated_times_have_the_law(name):
-    law = SAMPLED[name]
-    table = laws.Law("law", law, finite_mean=False).table
-    assert table is not None
-    times = laws.tabulated_times(table, np.uint64(7), 0, 1_000_000)
-    assert stats.kstest(times, law.cdf).pvalue > 1e-3
-    again = laws.tabulated_times(table, np.uint64(7), 999_000, 1000)
-    assert np.array_equal(again, times[999_000:])
-
-
-@pytest.mark.parametrize("name", SAMPLED)
-def test_tabulated_times_are_quantiles_far_into_the_tails(name):
-    law = SAMPLED[name]
-    table = laws.Law("law", law, finite_mean=False).table
-    powers = np.linspace(0.0, laws.DEGREE, laws.DEGREE + 1)
-    for low in (2.0**-54, 1e-15, 1e-9, 1e-4, 0.3, 0.4999):
-        tail = (np.floor(low * 2.0**53) + 0.5) * 2.0**-53
-        bits = int(low * 2.0**53) << 11
-        for half, exact in ((0, law.ppf(tail)), (2**63, law.isf(tail))):
-            row, place = laws.place_in_table(np.uint64(bits + half))
-            assert table[row] @ place**powers == pytest.approx(exact, rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    "law", [stats.triang(0.3), stats.randint(0, 4), stats.rv_histogram(([1, 2], [0, 1, 2]))()]
-)
-def test_laws_with_kinks_are_not_tabulated(law):
-    assert laws.Law("law", law, finite_mean=True).table is None
-
-
-def test_equal_names_do_not_share_a_table():
-    first, second = (stats.rv_histogram((counts, [0, 1, 2]))() for counts in ([1, 3], [3, 1]))
-    tables = [laws.Law("law", law, finite_mean=True).table for law in (first, second)]
-    assert not np.array_equal(*tables)
-    assert laws.Law("law", stats.expon(), finite_mean=True).table is (
-        laws.Law("law", stats.expon(), finite_mean=True).table
-    )
-
-
 def test_memory_does_not_depend_on_the_number_of_customers():
     run(customers=200_000)
     peaks = []
@@ -495,8 +435,13 @@ def test_stability_is_required_only_without_abandonment():
         ({"seed": -1}, "seed = -1"),
         ({"warmup": -1}, "warmup = -1"),
         ({"policy": "idle"}, "policy = 'idle': must be NonIdling"),
-        ({"interarrival": 0.3}, r"interarrival = 0\.3: must be a frozen scipy"),
-        ({"service": stats.expon}, "service = .*: must be a frozen scipy"),
+        ({"servers": 10**7 + 1}, "servers = 10000001: must be .* <= 10000000"),
+        ({"customers": 10**12}, "customers = 1000000000000: must be .* <= 100000000000"),
+        ({"warmup": 10**12}, "warmup = 1000000000000"),
+        (
+            {"service": stats.expon},
+            "service = .*: must be a number .*, a .* sample .*, or a frozen",
+        ),
         ({"patience": stats.norm(5.0)}, r"patience = norm\(5\.0\): must be a law of times >= 0"),
         ({"interarrival": stats.expon(loc=-0.1)}, r"support begins at -0\.1"),
         ({"service": stats.pareto(0.9)}, r"service = pareto\(0\.9\): must have a finite mean"),
@@ -507,6 +452,11 @@ def test_stability_is_required_only_without_abandonment():
         ({"service": stats.expon(scale=[1.0, 2.0])}, "must be one law, not an array"),
         ({"abandonment_cost": -1.0}, r"abandonment_cost = -1\.0"),
         ({"holding_cost": np.inf}, "holding_cost = inf"),
+        ({"utilization_cost": lambda b: None}, "utilization_cost: must give numbers"),
+        ({"utilization_cost": lambda b: 1e200}, r"utilization_cost\(0\.0\) = 1e\+200"),
+        ({"age_edges": np.arange(10**5 + 1.0)}, "(?s)age_edges = .* at most 100000"),
+        ({"interarrival": 1e10}, r"interarrival: mean 1e\+10 must be .* from 1e-09 to 1e\+12"),
+        ({"interarrival": 1e-13}, "interarrival: mean 1e-13 must be"),
         ({"utilization_cost": 3.0}, r"utilization_cost = 3\.0: must be a function"),
         ({"utilization_cost": lambda b: np.inf if b == 1 else b}, r"utilization_cost\(1\.0\)"),
         ({"wait_edges": [0.0]}, "wait_edges = .*: must be at least two increasing"),
@@ -531,11 +481,148 @@ def test_idle_time_is_checked(idle_time):
         ServerIdle(idle_time)
 
 
+def silent(**changes):
+    """Simulate, with every warning an error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return run(**changes)
+
+
 def test_short_runs_are_reported():
-    with pytest.warns(UserWarning, match="customers = 1000: so short a run .* at least 1280"):
+    with pytest.warns(UserWarning, match=r"customers = 1000: too few .* take at least 5[0-9]{3}$"):
         run(customers=1000, service=stats.expon(scale=6.0))
-    with pytest.warns(UserWarning, match="at least 1280"):
+    with pytest.warns(UserWarning, match=r"customers = 1000: .* take at least [0-9]{4}$"):
         run(customers=1000, policy=ServerIdle(5.0))
+    with pytest.warns(UserWarning, match=r"warmup = 3: too few to forget the empty start"):
+        run(warmup=3)
+    silent(customers=6000, service=stats.expon(scale=6.0))
+
+
+SLOW_ABANDONMENT = {
+    "servers": 100,
+    "interarrival": stats.expon(scale=1 / 120),
+    "patience": stats.expon(scale=100.0),
+}
+
+
+def test_slow_abandonment_is_warmed_up_and_reported():
+    """The queue of 2000 takes many mean patiences to build and to forget itself."""
+    with pytest.warns(UserWarning, match=r"customers = 64000: .* about 101 units .* 15[0-9]{5}$"):
+        estimates = run(**SLOW_ABANDONMENT, customers=64_000)
+    assert estimates.census.arrivals == 2 * 64_000
+    # The fluid queue, 20 % of arrivals over the rate of abandonment; its spread is 110.
+    assert abs(estimates.queue_length.value - 2000) < 110
+    long_enough = silent(**SLOW_ABANDONMENT, customers=1_600_000)
+    queue = long_enough.queue_length
+    assert abs(queue.value - 2000) < 4 * queue.standard_error < 100
+
+
+def test_laws_without_variance_are_reported():
+    for name, law in (("service", stats.lomax(1.5)), ("interarrival", stats.lomax(1.5))):
+        with pytest.warns(UserWarning, match=f"{name}: has no finite variance"):
+            run(**{name: law}, customers=10**6)
+    silent(patience=stats.lomax(0.5), customers=200_000)
+
+
+def test_services_that_leave_the_wait_without_variance_are_reported():
+    """Of one server the mean wait needs a fourth moment of services; spare servers help."""
+    heavy = {"service": stats.lomax(2.5, scale=1.5), "customers": 10**6}
+    alone = {"servers": 1, "interarrival": stats.expon(scale=1 / 0.6)}
+    with pytest.warns(UserWarning, match=r"service: has so heavy a tail, of power 2\.5"):
+        run(**heavy, **alone, patience=None)
+    silent(**heavy, **alone)
+    silent(**heavy, servers=10, patience=None)
+    silent(**heavy | {"service": stats.lomax(4.5, scale=3.5)}, **alone, patience=None)
+    silent(**heavy | {"service": stats.lognorm(1.0, scale=0.6)}, **alone, patience=None)
+
+
+def test_correlated_batches_are_reported():
+    """Only where there is noise to be correlated."""
+    names = ["waiting_time", "queue_length"]
+    noise = np.random.default_rng(1).normal(size=64)
+    walk = np.cumsum(noise)
+    measures = {
+        "waiting_time": (walk, np.ones(64)),
+        "throughput": (noise, np.ones(64)),
+        "queue_length": (1 + 1e-6 * walk, np.ones(64)),
+        "busy_fraction": (1 + 1e-14 * walk, np.ones(64)),
+    }
+    with pytest.warns(UserWarning, match=f"errors of {', '.join(names)}; neighbouring"):
+        warn_if_correlated(5000, measures, stacklevel=1)
+
+
+def relaxation(servers, arrival, service, patience, policy=NonIdling()):  # noqa: B008
+    laws = {"interarrival": arrival, "service": service, "patience": patience}
+    checked = {
+        name: None
+        if law is None
+        else law_of_times(name, law, finite_mean=name != "patience", positive_mean=False)
+        for name, law in laws.items()
+    }
+    return memory_of(
+        SimpleNamespace(
+            servers=servers,
+            admission=policy.admission_probability,
+            rest=policy.idle_time,
+            **checked,
+        )
+    )
+
+
+def gap_of_the_chain(servers, arrival_rate, abandonment_rate, states=3000):
+    """Return the relaxation time of M/M/N+M from the spectrum of its generator."""
+    number = np.arange(states)
+    up = np.full(states - 1, arrival_rate)
+    busy = np.minimum(number, servers)
+    down = (busy + (number - busy) * abandonment_rate)[1:]
+    leaving = np.append(up, 0.0) + np.append(0.0, down)
+    spectrum = eigvalsh_tridiagonal(
+        -leaving, np.sqrt(up * down), select="i", select_range=(states - 2, states - 1)
+    )
+    assert abs(spectrum[1]) < 1e-9 * leaving.max()
+    return -1 / spectrum[0]
+
+
+@pytest.mark.parametrize(
+    ("servers", "arrival_rate", "abandonment_rate"),
+    [
+        (1, 0.8, 0.0),
+        (1, 1.5, 0.1),
+        (10, 9.5, 0.0),
+        (10, 12.0, 0.05),
+        (10, 12.0, 3.0),
+        (100, 98.0, 0.0),
+        (100, 100.0, 0.5),
+        (100, 120.0, 0.1),
+        (100, 50.0, 0.01),
+    ],
+)
+def test_the_relaxation_time_is_about_that_of_the_chain(servers, arrival_rate, abandonment_rate):
+    """Never much below, which would let a short run pass, nor far above."""
+    patience = stats.expon(scale=1 / abandonment_rate) if abandonment_rate else None
+    estimated = relaxation(servers, stats.expon(scale=1 / arrival_rate), stats.expon(), patience)
+    exact = gap_of_the_chain(servers, arrival_rate, abandonment_rate)
+    assert 0.85 < estimated.relaxation / exact < 3.0
+
+
+def test_the_relaxation_time_scales():
+    """Exact for a fluid queue of any size and patience; with the unit of time; never infinite."""
+    for servers, mean in ((10, 1e12), (10**6, 100.0), (100, 1e4)):
+        rate = 1.2 * servers
+        slow = relaxation(servers, 1 / rate, stats.expon(), stats.expon(scale=mean))
+        assert slow.relaxation == pytest.approx(mean + 1, rel=0.01)
+        assert slow.wait == pytest.approx(mean * np.log(1.2), rel=0.02)
+    here = relaxation(3, stats.expon(), stats.gamma(2.0), stats.expon())
+    there = relaxation(
+        3, stats.expon(scale=1e60), stats.gamma(2.0, scale=1e60), stats.expon(scale=1e60)
+    )
+    assert there.relaxation == pytest.approx(1e60 * here.relaxation, rel=1e-6)
+    for patience in (None, 0.0, 3.0, [0.5, 7.0], stats.lomax(0.3), stats.expon(scale=1e140)):
+        for service in (1.0, stats.lomax(1.1), stats.expon()):
+            for arrival in (1.0, 40.0, 1e6):
+                found = relaxation(40 if patience is None else 2, arrival, service, patience)
+                assert 0 < found.relaxation < np.inf
+                assert 0 <= found.approach < np.inf
 
 
 def test_what_was_never_seen_has_an_error():
@@ -546,6 +633,64 @@ def test_what_was_never_seen_has_an_error():
     assert estimates.abandonment_rate.standard_error == pytest.approx(1 / 5760, rel=0.05)
     assert estimates.rejection_probability.standard_error == 0.0
     assert run(servers=60, patience=None).abandonment_probability.standard_error == 0.0
+
+
+def test_costs_are_nothing_unless_given():
+    estimates = run()
+    assert estimates.cost_per_server.value == estimates.cost_per_server.standard_error == 0.0
+    assert estimates.utilization_cost is None
+    free = run(utilization_cost=cost)
+    assert free.cost_per_server.value == pytest.approx(free.utilization_cost.value, rel=1e-14)
+
+
+def test_results_are_values():
+    """They can be pickled, compared and hashed, with arrays in them."""
+    edges = {"wait_edges": [0.0, 0.5, 1.0], "age_edges": [0.0, 1.0]}
+    first, again, other = run(**edges), run(**edges), run(**edges, seed=2)
+    copy = pickle.loads(pickle.dumps(first))
+    assert first == again == copy
+    assert hash(first) == hash(copy)
+    assert first != other
+    assert first != "another thing"
+    for policy in (NonIdling(), Thinned(0.3), ServerIdle(0.1)):
+        assert pickle.loads(pickle.dumps(policy)) == policy
+
+
+def test_more_customers_waiting_than_there_is_room_for_are_refused(monkeypatch):
+    with pytest.raises(ValueError, match=r"patience: so long that about .* would wait at once"):
+        run(patience=1e9, interarrival=0.1, customers=10**9)
+    # A sample of patience whose wait the diffusion underestimates is stopped when it happens.
+    monkeypatch.setattr("qcore.simulate._many_server_run.LONGEST_LINE", 20_000)
+    with pytest.raises(ValueError, match=r"patience: more than .* customers wait at once"):
+        run(patience=1e5, interarrival=0.1, customers=100_000)
+
+
+def test_tails_and_quantiles_of_the_wait_are_erlang_c():
+    """P(W > t) = C exp(−(N − a) t) with the chain's C."""
+    servers, load = 5, 3.6
+    terms = np.cumprod(np.concatenate([[1.0], load / np.arange(1, servers + 1)]))
+    waiting_weight = terms[servers] * servers / (servers - load)
+    delay = waiting_weight / (terms[:servers].sum() + waiting_weight)
+    waits = run(
+        servers=servers,
+        interarrival=stats.expon(scale=1 / load),
+        patience=None,
+        customers=4_000_000,
+        wait_edges=np.concatenate([[0.0, 1e-9], np.linspace(0.02, 6.0, 300)]),
+    ).waits
+    exact = delay * np.exp(-(servers - load) * waits.edges)
+    assert waits.tail.value[0] == 1.0
+    tail, error = waits.tail.value[1:], waits.tail.standard_error[1:]
+    assert np.all(np.abs(tail - exact[1:]) < 4.5 * error + 1e-9)
+    assert np.all(error[waits.edges[1:] < 2] < 0.04 * exact[1:][waits.edges[1:] < 2])
+    for probability in (0.7, 0.9, 0.99):
+        found = waits.quantile(probability)
+        wanted = np.log(delay / (1 - probability)) / (servers - load)
+        assert abs(found.value - wanted) < 4 * found.standard_error + 1e-4, probability
+        assert found.standard_error < 0.05 * wanted
+    assert waits.quantile(0.1).value < 1e-9  # nobody of these waits
+    with pytest.raises(ValueError, match="must have a quantile within the edges"):
+        waits.quantile(1 - 1e-9)
 
 
 def test_replications_pool_the_estimates():
@@ -560,7 +705,7 @@ def test_replications_pool_the_estimates():
     assert np.array_equal(pooled.waits.edges, alone.waits.edges)
 
 
-@pytest.mark.filterwarnings("ignore:customers = :UserWarning")
+@pytest.mark.filterwarnings("ignore:(customers|warmup) = :UserWarning")
 def test_averages_over_nothing_are_refused():
     with pytest.raises(ValueError, match="customers: too few"):
         run(policy=Thinned(1e-9), customers=1000)
