@@ -1,8 +1,12 @@
 """The states with a given number deferred, as one level: balance equations without subtraction.
 
+Of the numbers busy those from ``first`` up are kept; below are states that hardly ever occur.
+
 Everything is in units of the arrival rate: ``service_ratio`` is μ/λ, ``return_ratio`` is α/λ.
 A complex ``return_ratio`` carries a derivative in its imaginary part.
 """
+
+import math
 
 import numpy as np
 
@@ -11,21 +15,39 @@ from qcore._numerics.compiled import njit
 # With α(1 + iη), η this step, Im f(α(1 + iη))/η is the derivative by log α to rounding.
 DERIVATIVE_STEP = 1e-20
 
+_NEGLIGIBLE_EXPONENT = 60.0
+_MARGIN = 20
+
 _LARGE_EXPONENT = 500
 _LARGE = 2.0**_LARGE_EXPONENT
 
 
+def first_of_window(servers, load):
+    """Return the number busy below which M/M/K/K spends less than e^-60 of its time.
+
+    Returning customers only add to those in service, so that they leave fewer servers idle.
+    """
+    if load < servers:
+        idle = servers - load + math.sqrt(2.0 * _NEGLIGIBLE_EXPONENT * load)
+    else:
+        excess = math.log(load / servers)
+        idle = 2.0 * _NEGLIGIBLE_EXPONENT
+        idle /= excess + math.sqrt(excess * excess + 2.0 * _NEGLIGIBLE_EXPONENT / servers)
+    return max(0, servers - _MARGIN - int(idle))
+
+
 @njit
-def level_coefficients(servers, service_ratio, return_ratio):
-    """Return λ/pivot and (k+1)μ/pivot for k < K."""
-    inverse_pivot = np.full(servers, 0.0 * return_ratio)
-    descent = np.full(servers, 0.0 * return_ratio)
+def level_coefficients(first, servers, service_ratio, return_ratio):
+    """Return λ/pivot and (k+1)μ/pivot for k = first … K - 1."""
+    width = servers - first
+    inverse_pivot = np.full(width, 0.0 * return_ratio)
+    descent = np.full(width, 0.0 * return_ratio)
     excess = return_ratio
-    for k in range(servers):
-        if k > 0:
-            excess = return_ratio + k * service_ratio * (excess / (1.0 + excess))
-        inverse_pivot[k] = 1.0 / (1.0 + excess)
-        descent[k] = (k + 1) * service_ratio * inverse_pivot[k]
+    for i in range(width):
+        if i > 0:
+            excess = return_ratio + (first + i) * service_ratio * (excess / (1.0 + excess))
+        inverse_pivot[i] = 1.0 / (1.0 + excess)
+        descent[i] = (first + i + 1) * service_ratio * inverse_pivot[i]
     return inverse_pivot, descent
 
 
@@ -58,24 +80,25 @@ def fill_level(law, inflow, first, inverse_pivot, descent):
 
 
 @njit
-def idle_server_worth(servers, service_ratio):
-    """Return 1 - B_K/B_k for k < K, with Erlang's B: what one more customer then is worth.
+def idle_server_worth(first, servers, service_ratio):
+    """Return 1 - B_K/B_k for k = first … K - 1, with Erlang's B: what one more customer is worth.
 
-    1/B_k = 1 + (kμ/λ)/B_{k-1}, and its differences by the same recursion are positive.
+    B_{k+1}/B_k = E exp(-time from k to k + 1 busy) = 1/(1 + growth), and the growth follows from
+    a recursion that has forgotten its start after some multiple of sqrt(K) steps.
     """
-    differences = np.empty(servers)
-    inverse, difference = 1.0, 0.0
-    for k in range(servers):
-        difference = service_ratio * (inverse + k * difference)
-        inverse += difference
-        differences[k] = difference
-        if inverse > _LARGE:
-            inverse, difference = inverse / _LARGE, difference / _LARGE
-            for j in range(k, -1, -1):
-                differences[j] /= _LARGE
-    worth = np.empty(servers)
+    start = max(0, first - 50 - 20 * int(math.sqrt(servers)))
+    half = 0.5 * (1.0 + (1.0 - start * service_ratio) / service_ratio)
+    theta = 1.0 / (half + math.sqrt(half * half + start)) if half > 0.0 else 0.5
+    if start == 0:
+        theta = 0.0
+    worth = np.empty(servers - first)
+    for k in range(start, servers):
+        growth = service_ratio * (1.0 + k * theta)
+        theta = growth / (1.0 + growth)
+        if k >= first:
+            worth[k - first] = math.log1p(growth)
     total = 0.0
-    for k in range(servers - 1, -1, -1):
-        total += differences[k]
-        worth[k] = total / inverse
+    for i in range(servers - first - 1, -1, -1):
+        total += worth[i]
+        worth[i] = -math.expm1(-total)
     return worth

@@ -153,3 +153,40 @@ def run_stage(state, first, servers, service_ratio, mass, tail):
                 integral += tail[n + 1 :].sum() * here
                 break
     return end, integral * up
+
+
+@njit
+def end_of_stage(state, first, servers, service_ratio, mass, mass_slope):
+    """Return a vector over (d, k), d = 1 … D, at the end of a stage, without its integral.
+
+    ``state[0]`` is the vector and ``state[1]`` its derivative, to which the changing length of the
+    stage adds: a fraction of what complex numbers cost.
+    """
+    down, stay, up = _step_probabilities(first, servers, service_ratio)
+    parts, levels, width = state.shape
+    top = width - 1
+    here = state.copy()
+    there = np.zeros_like(state)
+    end = mass[0] * here
+    end[1] += mass_slope[0] * here[0]
+    for n in range(1, mass.size):
+        for part in range(parts):
+            for d in range(levels):
+                source, target = here[part, d], there[part, d]
+                target[0] = down[1] * source[1] + stay[0] * source[0]
+                for i in range(1, top):
+                    target[i] = up * source[i - 1] + down[i + 1] * source[i + 1]
+                    target[i] += stay[i] * source[i]
+                target[top] = up * source[top - 1]
+                if d > 0:
+                    target[top] += up * here[part, d - 1, top]
+                if d == levels - 1:
+                    target[top] += up * source[top]
+        here, there = there, here
+        if mass[n] > 1e-30:
+            for d in range(levels):
+                value, slope = here[0, d], here[1, d]
+                for i in range(width):
+                    end[0, d, i] += mass[n] * value[i]
+                    end[1, d, i] += mass[n] * slope[i] + mass_slope[n] * value[i]
+    return end

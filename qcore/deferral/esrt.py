@@ -24,6 +24,7 @@ recursion in complex arithmetic, :math:`\alpha(1 + i\eta)` with :math:`\eta = 10
 the derivative by :math:`\ln \alpha` in the imaginary part, as accurate as the value.
 """
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -43,6 +44,7 @@ __all__ = [
 ]
 
 _NO_DISTRIBUTION = np.empty((0, 0))
+_MOST_STATES = 1e9
 
 
 @dataclass(frozen=True)
@@ -92,14 +94,17 @@ def blocking_probability(servers, max_deferrals, arrival_rate, service_rate, rea
     Raises
     ------
     ValueError
-        If a count is not an integer in its range, or a rate not a number in its range.
+        If a count is not an integer in its range, or a rate not a number in its range; or if
+        more than :math:`10^9` states matter.
 
     Notes
     -----
-    Subtraction-free recursion over the levels in time :math:`O(KD)` and memory
-    :math:`O(K + D)`, about 9 nanoseconds a state; each level is kept as a conditional law with
-    a mass of its own exponent, so that nothing overflows. Measured against 160-bit arithmetic:
-    relative error below 4e-15 up to :math:`K = D = 1000`.
+    Subtraction-free recursion over the levels, about 9 nanoseconds a state; each level is kept as a
+    conditional law with a mass of its own exponent, so that nothing overflows. The numbers busy
+    below which a loss system without deferrals spends less than :math:`e^{-60}` of its time are
+    left out, so that near capacity of the order of :math:`D\sqrt{K}` states are left. Measured
+    against rational numbers: relative error below 2e-15 up to 200 states; to rounding the same
+    with and without the states left out for :math:`K` up to 2000.
 
     References
     ----------
@@ -121,9 +126,7 @@ def blocking_probability(servers, max_deferrals, arrival_rate, service_rate, rea
     result = np.empty(rates[0].shape)
     for index in np.ndindex(result.shape):
         arrival, service, rearrival = (float(rate[index]) for rate in rates)
-        result[index] = _solve(
-            servers, max_deferrals, service / arrival, rearrival / arrival, _NO_DISTRIBUTION
-        )[0]
+        result[index] = _losses(servers, max_deferrals, service / arrival, rearrival / arrival)[0]
     return checks.unwrap(result)
 
 
@@ -159,13 +162,13 @@ def configuration_distribution(servers, max_deferrals, arrival_rate, service_rat
     Raises
     ------
     ValueError
-        If a count is not an integer in its range, or a rate not a number in its range.
+        If a count is not an integer in its range, or a rate not a number in its range; or if
+        there are more than :math:`10^9` states.
 
     Notes
     -----
-    Method as for `blocking_probability`. Measured against 160-bit arithmetic, every component
-    above 1e-290: relative error below 2e-14 at :math:`K = D = 100` and below 1e-13 at
-    :math:`K = D = 1000`.
+    Method as for `blocking_probability`, with all states. Measured in 400-bit ball arithmetic,
+    every component above 1e-290: relative error below 1e-13 at :math:`K = D = 100`.
 
     References
     ----------
@@ -181,8 +184,10 @@ def configuration_distribution(servers, max_deferrals, arrival_rate, service_rat
     arrival_rate = _parameters.rate("arrival_rate", arrival_rate)
     service_rate = _parameters.rate("service_rate", service_rate)
     rearrival_rate = _parameters.rate("rearrival_rate", rearrival_rate)
+    check_states((max_deferrals + 1.0) * (servers + 1.0))
     distribution = np.empty((max_deferrals + 1, servers + 1))
     _solve(
+        (0, 0),
         servers,
         max_deferrals,
         service_rate / arrival_rate,
@@ -263,8 +268,9 @@ def optimal_rearrival_rate(servers, max_deferrals, arrival_rate, service_rate, m
     Raises
     ------
     ValueError
-        If an argument is out of its range, or if hardly anybody is lost (blocking probability
-        below 1e-280).
+        If an argument is out of its range; if hardly anybody is lost (blocking probability
+        below 1e-280); or if the blocking probability depends so little on the rate that rounding
+        moves the best one by more than a millionth.
 
     Notes
     -----
@@ -283,7 +289,10 @@ def optimal_rearrival_rate(servers, max_deferrals, arrival_rate, service_rate, m
     Taken for granted, as no exception was met in 27,000 random systems, but not proved: between
     two jumps the derivative changes its sign at most once, more deferrals never hurt at the same
     rate, and the smallest values between jumps fall and then rise with :math:`D`.
-    Measured against 50-digit arithmetic at small sizes: relative error of the rate below 1e-12.
+    The number deferred is found by doubling and bisection, at the cost of some dozens of
+    evaluations with about the best number: a million servers with two deferrals take 0.1 s.
+    Measured against 50-digit arithmetic at small sizes: relative error of the rate below 1e-12
+    at moderate and heavy load, and below 1e-6 wherever a rate is returned.
 
     References
     ----------
@@ -302,24 +311,44 @@ def optimal_rearrival_rate(servers, max_deferrals, arrival_rate, service_rate, m
     service_rate = _parameters.rate("service_rate", service_rate)
     max_deferral_time = _parameters.time("max_deferral_time", max_deferral_time)
 
+    evaluate, (slots, deferrals, blocking) = _best(
+        servers, max_deferrals, arrival_rate, service_rate, max_deferral_time
+    )
+    if not _optimum.is_told_apart(deferrals, slots, evaluate):
+        raise ValueError(
+            f"servers = {servers!r}, arrival_rate = {arrival_rate!r}: the blocking probability "
+            f"near rearrival_rate = {slots / max_deferral_time!r} must depend on the rate by more "
+            "than rounding hides for a best rate to be told"
+        )
+    return Optimum(slots / max_deferral_time, deferrals, blocking)
+
+
+def near_best(servers, max_deferrals, arrival_rate, service_rate, max_deferral_time):
+    """Return the best slots α T and D, also where rounding blurs the slots."""
+    return _best(servers, max_deferrals, arrival_rate, service_rate, max_deferral_time)[1][:2]
+
+
+def _best(servers, max_deferrals, arrival_rate, service_rate, max_deferral_time):
+    """Return the function that is minimised, for `_optimum`, and what it is minimised by."""
+
+    @functools.cache
     def evaluate(deferrals, slots):
         return_ratio = slots / max_deferral_time / arrival_rate
-        lost, gained = _solve(
+        lost, gained = _losses(
             servers,
             deferrals,
             service_rate / arrival_rate,
             complex(return_ratio, return_ratio * _levels.DERIVATIVE_STEP),
-            _NO_DISTRIBUTION,
         )
         if lost.real < _optimum.SMALLEST_BLOCKING:
             raise ValueError(
                 f"servers = {servers!r}, arrival_rate = {arrival_rate!r}: the blocking probability "
                 f"must be above {_optimum.SMALLEST_BLOCKING:g} for a best rate to be told"
             )
-        return lost.real, lost.imag if lost.real < gained.real else -gained.imag
+        rising = lost.imag / lost.real if lost.real < gained.real else -gained.imag / gained.real
+        return lost.real, rising / _levels.DERIVATIVE_STEP
 
-    slots, deferrals, blocking = _optimum.best_slots(max_deferrals, evaluate, guess=1.0)
-    return Optimum(slots / max_deferral_time, deferrals, blocking)
+    return evaluate, _optimum.best_slots(max_deferrals, evaluate, guess=1.0)
 
 
 def _counts(servers, max_deferrals):
@@ -329,37 +358,78 @@ def _counts(servers, max_deferrals):
     )
 
 
+def _window(servers, service_ratio, return_ratio):
+    """Return the least numbers busy that matter with nobody and with somebody deferred."""
+    free = _levels.first_of_window(servers, 1.0 / service_ratio)
+    # While somebody is deferred, returns are like more arrivals.
+    return free, max(free, _levels.first_of_window(servers, (1.0 + return_ratio) / service_ratio))
+
+
+def check_states(states):
+    """Refuse more states than some ten seconds, and arrays some gigabytes, can hold."""
+    if states > _MOST_STATES:
+        raise ValueError(
+            f"max_deferrals times servers needs {states:.3g} states of the chain: must be at most "
+            f"{_MOST_STATES:g}, as each of them takes some 10 nanoseconds"
+        )
+
+
+def _losses(servers, max_deferrals, service_ratio, return_ratio):
+    """Return P_B and B_K - P_B from the states that matter."""
+    first = _window(servers, service_ratio, return_ratio.real)
+    check_states((max_deferrals + 1.0) * (servers - first[1]) + (servers - first[0]))
+    return _solve(first, servers, max_deferrals, service_ratio, return_ratio, _NO_DISTRIBUTION)
+
+
+def busy_while_deferred(servers, max_deferrals, service_ratio, return_ratio):
+    """Return a least number busy, and the law of the number from there while D >= 1."""
+    first = _window(servers, service_ratio, return_ratio)
+    check_states((max_deferrals + 1.0) * (servers - first[1]) + (servers - first[0]))
+    law = np.empty((max_deferrals + 1, servers - first[1] + 1))
+    _solve(first, servers, max_deferrals, service_ratio, return_ratio, law)
+    return first[1], law[1:].sum(axis=0)
+
+
 @njit
-def _solve(servers, max_deferrals, service_ratio, return_ratio, distribution):
-    """Return P_B and B_K - P_B, for μ/λ and α/λ, and fill ``distribution`` unless it is empty."""
+def _solve(window, servers, max_deferrals, service_ratio, return_ratio, distribution):
+    """Return P_B and B_K - P_B, for μ/λ and α/λ, and fill ``distribution`` unless it is empty.
+
+    ``window`` holds the least number busy that is kept with nobody and with somebody deferred;
+    where they differ, the distribution lacks the level of nobody.
+    """
     zero = 0.0 * return_ratio
-    worth = idle_server_worth(servers, service_ratio)
-    inverse_pivot, descent = level_coefficients(servers, service_ratio, return_ratio)
-    law = np.full(servers + 1, zero)
-    inflow = np.full(servers, zero)
+    first_free, first = window
+    worth = idle_server_worth(first, servers, service_ratio)
+    inverse_pivot, descent = level_coefficients(first, servers, service_ratio, return_ratio)
+    law = np.full(servers - first + 1, zero)
+    inflow = np.full(servers - first, zero)
     weights = np.full(max_deferrals + 1, zero)
     all_busy = np.full(max_deferrals + 1, zero)
     worths = np.full(max_deferrals + 1, zero)
     exponents = np.zeros(max_deferrals + 1, np.int64)
-    weight, exponent, first = 1.0 + zero, 0, 1.0 + zero
+    weight, exponent, full = 1.0 + zero, 0, 1.0 + zero
     for level in range(max_deferrals, -1, -1):
         if level < max_deferrals:
-            first = return_ratio
-            for k in range(1, servers):
-                inflow[k] = return_ratio * law[k - 1]
+            full = return_ratio
+            for i in range(1, servers - first):
+                inflow[i] = return_ratio * law[i - 1]
         if level == 0:
-            inverse_pivot, descent = level_coefficients(servers, service_ratio, zero)
-        mass, shift = fill_level(law, inflow, first, inverse_pivot, descent)
+            inverse_pivot, descent = level_coefficients(first_free, servers, service_ratio, zero)
+            wider = np.full(servers - first_free, zero)
+            wider[first - first_free :] = inflow
+            inflow, law = wider, np.full(servers - first_free + 1, zero)
+        mass, shift = fill_level(law, inflow, full, inverse_pivot, descent)
         weight *= mass
         exponent += shift
         _, shift = math.frexp(weight.real)
         weight *= 2.0**-shift
         exponent += shift
         weights[level], exponents[level] = weight, exponent
-        all_busy[level] = law[servers]
-        for k in range(servers):
-            worths[level] += law[k] * worth[k]
-        if distribution.size:
+        all_busy[level] = law[-1]
+        if level > 0:
+            for i in range(servers - first):
+                worths[level] += law[i] * worth[i]
+        if distribution.size and law.size == distribution.shape[1]:
             distribution[level] = law.real
     largest = exponents.max()
     total = zero

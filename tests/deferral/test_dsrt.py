@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qcore import erlang
-from qcore.deferral import dsrt, esrt, single_server
+from qcore.deferral import dsrt, esrt, single_deferral, single_server
 
 SYSTEMS = [
     # servers, max_deferrals, arrival rate, service rate, spacing
@@ -85,7 +85,7 @@ def dense_solution(servers, max_deferrals, lam, mu, spacing):
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_against_dense_linear_algebra(system):
     blocking, law = dense_solution(*system)
-    assert dsrt.blocking_probability(*system) == pytest.approx(blocking, rel=1e-12)
+    assert dsrt.blocking_probability(*system) == pytest.approx(blocking, rel=1e-13)
     found = dsrt.configuration_distribution(*system)
     assert found.shape == (system[1] + 1, system[0] + 1)
     assert found == pytest.approx(law, rel=0, abs=1e-14)
@@ -135,13 +135,14 @@ def test_the_gain_over_erlang_is_what_accepted_returns_are_worth(system):
 
 @pytest.mark.parametrize(
     ("servers", "max_deferrals", "spacing"),
-    [(127, 3, 0.03), (129, 3, 0.03), (1000, 3, 0.008), (1000, 2, 0.05), (3000, 2, 0.004)],
+    [(24, 3, 0.1), (25, 3, 0.1), (1000, 3, 0.008), (1000, 2, 0.05), (3000, 2, 0.004)],
 )
 def test_large_systems_by_what_they_gain_over_erlang(servers, max_deferrals, spacing):
     """P_B counts losses; the gain counts accepted returns. They meet in Erlang's formula."""
     lam = servers + 0.1 * math.sqrt(servers)
-    lost, gained, law = dsrt._solve(servers, max_deferrals, 1 / lam, lam * spacing)
+    lost, gained = dsrt._solve(servers, max_deferrals, 1 / lam, lam * spacing)
     assert lost + gained == pytest.approx(float(erlang.erlang_b(servers, lam)), rel=1e-12)
+    law = dsrt.configuration_distribution(servers, max_deferrals, lam, 1.0, spacing)
     assert law.sum() == pytest.approx(1.0, rel=1e-13)
 
 
@@ -154,8 +155,40 @@ def test_a_window_of_states_changes_nothing(monkeypatch):
 @pytest.mark.parametrize("halvings", [0, 1, 4, 7])
 def test_doubling_a_stage_changes_nothing(monkeypatch, halvings):
     expected, _ = dense_solution(6, 4, 6.2, 1.0, 0.8)
+    monkeypatch.setattr(dsrt, "_visits_stage_by_stage", lambda *_: None)
     monkeypatch.setattr(dsrt, "_halvings", lambda *_: halvings)
     assert dsrt.blocking_probability(6, 4, 6.2, 1.0, 0.8) == pytest.approx(expected, rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("servers", "deferrals", "ratio", "spacing"),
+    [
+        (30, 2, 0.1, 5.0),
+        (30, 2, 1.0, 0.1),
+        (200, 3, 1.0, 0.02),
+        (8, 4, 0.1, 1.0),
+        (60, 2, 2.0, 0.1),
+    ],
+)
+def test_following_a_phase_gives_what_first_passages_give(
+    monkeypatch, servers, deferrals, ratio, spacing
+):
+    monkeypatch.setattr(dsrt, "_most_stages", lambda *_: 10**6)
+    load = servers * ratio
+    arguments = servers, deferrals, 1.0 / load, load * spacing, 1e-20
+    followed = dsrt._solve(*arguments)
+    monkeypatch.setattr(dsrt, "_visits_stage_by_stage", lambda *_: None)
+    for one, other in zip(followed, dsrt._solve(*arguments), strict=True):
+        assert one.real == pytest.approx(other.real, rel=1e-12)
+        assert one.imag == pytest.approx(other.imag, rel=1e-9, abs=1e-33 * one.real)
+
+
+@pytest.mark.parametrize(("servers", "load"), [(30, 3.0), (10, 0.3), (60, 12.0), (3, 1e-4)])
+def test_one_deferral_at_light_load_is_a_sum_of_exponentials(servers, load):
+    for spacing in (0.1, 1.0, 6.0, 40.0):
+        assert dsrt.blocking_probability(servers, 1, load, 1.0, spacing) == pytest.approx(
+            single_deferral.blocking_probability(servers, load, 1.0, spacing), rel=1e-12
+        )
 
 
 @given(small_counts, small_counts, log_rates, log_rates, log_rates)
@@ -291,7 +324,7 @@ def test_an_interior_optimum_is_the_root_of_the_derivative_at_fifty_digits(serve
 def test_with_one_server_and_one_deferral_the_closed_form_of_the_best_spacing(lam, mu):
     longest = 100.0 / lam
     best = dsrt.optimal_spacing(1, 1, lam, mu, longest)
-    assert best.spacing == pytest.approx(single_server.optimal_spacing(lam, mu), rel=1e-10)
+    assert best.spacing == pytest.approx(single_server.optimal_spacing(lam, mu), rel=1e-13)
     short = 0.5 * best.spacing
     assert dsrt.optimal_spacing(1, 1, lam, mu, short).spacing == short
 
@@ -336,3 +369,65 @@ def test_fixed_spacing_beats_exponential_spacing_of_the_same_mean():
 def test_endless_stages_are_refused():
     with pytest.raises(ValueError, match="spacing"):
         dsrt.blocking_probability(2, 2, 1.0, 1.0, 1e9)
+
+
+@pytest.mark.parametrize("longest", [1e3, 1e9])
+def test_the_best_spacing_of_one_deferral_at_light_load(longest):
+    best = dsrt.optimal_spacing(30, 1, 3.0, 1.0, longest)
+    alone = single_deferral.optimal_deferral_time(30, 3.0, 1.0)
+    assert best.spacing == alone.deferral_time < 10.0
+    lost = dsrt.blocking_probability(30, 1, 3.0, 1.0, best.spacing)
+    assert best.blocking_probability == pytest.approx(lost, rel=1e-13)
+
+
+@pytest.mark.parametrize("system", [(10, 2, 1.0), (6, 3, 0.5), (3, 2, 0.01)])
+def test_a_long_patience_does_not_matter(system):
+    servers, deferrals, lam = system
+    near = dsrt.optimal_spacing(servers, deferrals, lam, 1.0, 1e3)
+    far = dsrt.optimal_spacing(servers, deferrals, lam, 1.0, 1e40)
+    assert far.spacing == pytest.approx(near.spacing, rel=1e-6)
+    assert far.max_deferrals == near.max_deferrals == deferrals
+
+
+def test_a_spacing_that_rounding_hides_is_refused():
+    with pytest.raises(ValueError, match="rounding hides"):
+        dsrt.optimal_spacing(30, 2, 3.0, 1.0, 1e3)
+
+
+@pytest.mark.parametrize("load", [1e-40, 1e-19, 1e19, 1e40, 1e120])
+def test_any_ratio_of_rates(load):
+    lam, mu = (load * 1e-60, 1e-60) if load > 1 else (1e-60, 1e-60 / load)
+    spacing = 1.0 / (lam + mu)
+    found = dsrt.blocking_probability(1, 1, lam, mu, spacing)
+    assert found == pytest.approx(single_server.blocking_probability(lam, mu, spacing), rel=1e-13)
+    assert dsrt.blocking_probability(2, 2, lam, mu, spacing) <= 1.0
+
+
+def test_more_deferrals_than_are_of_use_cost_nothing():
+    few = dsrt.optimal_spacing(40, 30, 41.0, 1.0, 1.0)
+    many = dsrt.optimal_spacing(40, 10**9, 41.0, 1.0, 1.0)
+    assert few.max_deferrals < 30
+    assert many == few
+
+
+def test_what_costs_too_much_is_refused_before_it_is_tried():
+    with pytest.raises(ValueError, match="max_deferrals = "):
+        dsrt.blocking_probability(1000, 10**6, 1003.0, 1.0, 1.0)
+    with pytest.raises(ValueError, match="max_deferrals"):
+        dsrt.configuration_distribution(10**6, 10**4, 1e6, 1.0, 1e-4)
+
+
+def test_a_million_servers():
+    """The gain counts accepted returns, and at the best spacing neither side is lower."""
+    lam = 1e6 + 100.0
+    best = dsrt.optimal_spacing(10**6, 2, lam, 1.0, 10.0)
+    around = [
+        dsrt._solve(10**6, 2, 1.0 / lam, lam * best.spacing * factor)
+        for factor in (0.99, 1.0, 1.01)
+    ]
+    erlang_b = erlang.erlang_b(10**6, lam)
+    for lost, gained in around:
+        assert lost + gained == pytest.approx(erlang_b, rel=1e-12)
+    gains = [gained for _, gained in around]
+    assert gains[1] == max(gains)
+    assert best.blocking_probability == pytest.approx(around[1][0], rel=1e-13)

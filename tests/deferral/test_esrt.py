@@ -342,3 +342,64 @@ def test_with_one_server_and_one_deferral_the_best_rate_is_the_arrival_rate(lam,
 def test_a_system_without_losses_has_no_best_rate():
     with pytest.raises(ValueError, match="blocking probability"):
         esrt.optimal_rearrival_rate(200, 2, 1e-3, 1.0, 1.0)
+
+
+def test_a_rate_that_rounding_hides_is_refused():
+    for servers, load in ((40, 3.0), (40, 0.5), (60, 1.0)):
+        with pytest.raises(ValueError, match="rounding hides"):
+            esrt.optimal_rearrival_rate(servers, 1, load, 1.0, 1e58)
+
+
+@pytest.mark.parametrize(("servers", "load"), [(2, 1.0), (5, 0.3), (10, 0.5), (10, 0.1)])
+def test_the_best_rate_at_light_load(servers, load):
+    """As where the derivative of exact losses has its root: within the millionth allowed."""
+    best = esrt.optimal_rearrival_rate(servers, 1, load, 1.0, 1e30)
+    with mpmath.workdps(90):
+        found, lam = mpmath.mpf(best.rearrival_rate), mpmath.mpf(load)
+
+        def loss(factor):
+            return reference_blocking(servers, 1, lam, mpmath.mpf(1), found * factor)
+
+        def slope(factor):
+            step = mpmath.mpf(10) ** -25
+            return loss(factor * (1 + step)) - loss(factor * (1 - step))
+
+        near = mpmath.mpf(10) ** -6
+        assert slope(1 - near) < 0 < slope(1 + near)
+
+
+@given(
+    st.integers(30, 2000),
+    st.integers(1, 20),
+    st.floats(-0.7, 1.0).map(lambda e: 10.0**e),
+    st.floats(-3, 4).map(lambda e: 10.0**e),
+)
+@settings(derandomize=True, deadline=None, max_examples=60)
+def test_the_states_left_out_do_not_matter(servers, deferrals, ratio, alpha):
+    load = servers * ratio
+    kept = esrt._losses(servers, deferrals, 1 / load, alpha / load)
+    whole = esrt._solve((0, 0), servers, deferrals, 1 / load, alpha / load, np.empty((0, 0)))
+    assert kept == pytest.approx(whole, rel=1e-15, abs=1e-300)
+
+
+def test_few_states_of_a_large_system_are_kept():
+    for load in (0.9e6, 1e6, 1.1e6):
+        free, deferred = esrt._window(10**6, 1 / load, 1e4 / load)
+        assert 10**6 - 120_000 < free <= deferred < 10**6
+
+
+def test_a_million_servers():
+    lam = 1e6 + 100.0
+    best = esrt.optimal_rearrival_rate(10**6, 2, lam, 1.0, 10.0)
+    whole = esrt._solve(
+        (0, 0), 10**6, 2, 1 / lam, complex(1, 1e-20) * best.rearrival_rate / lam, np.empty((0, 0))
+    )
+    assert best.blocking_probability == pytest.approx(whole[0].real, rel=1e-14)
+    assert abs(whole[1].imag / whole[1].real) < 1e-10 * 1e-20
+
+
+def test_what_costs_too_much_is_refused_before_it_is_tried():
+    with pytest.raises(ValueError, match="max_deferrals"):
+        esrt.blocking_probability(10**6, 10**9, 1e6, 1.0, 1e3)
+    with pytest.raises(ValueError, match="max_deferrals"):
+        esrt.configuration_distribution(10**6, 10**6, 1e6, 1.0, 1e3)
