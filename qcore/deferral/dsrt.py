@@ -337,7 +337,7 @@ def optimal_spacing(servers, max_deferrals, arrival_rate, service_rate, max_defe
             f"near spacing = {max_deferral_time / slots!r} must depend on the spacing by more than "
             "rounding hides for a best spacing to be told"
         )
-    return Optimum(max_deferral_time / slots, deferrals, blocking)
+    return Optimum(float(max_deferral_time / slots), deferrals, blocking)
 
 
 def _counts(servers, max_deferrals):
