@@ -346,7 +346,7 @@ def _best(servers, max_deferrals, arrival_rate, service_rate, max_deferral_time)
                 f"must be above {_optimum.SMALLEST_BLOCKING:g} for a best rate to be told"
             )
         rising = lost.imag / lost.real if lost.real < gained.real else -gained.imag / gained.real
-        return lost.real, rising / _levels.DERIVATIVE_STEP
+        return float(lost.real), float(rising) / _levels.DERIVATIVE_STEP
 
     return evaluate, _optimum.best_slots(max_deferrals, evaluate, guess=1.0)
 

@@ -295,7 +295,7 @@ class _Model:
             q, g = self._inverted(_SHORTEST)[:2]
             return q, g * (x / _SHORTEST)
         x = min(x, _RELAXED)
-        q, g = self._inverted(x)[:2]
+        q, g = map(float, self._inverted(x)[:2])
         return q - self.growth * x, g
 
     def _inverted(self, x):
