@@ -13,6 +13,7 @@ Nothing here knows `qcore`; the arguments are plain functions and numbers.
 """
 
 import functools
+import itertools
 import math
 import signal
 import threading
@@ -38,11 +39,13 @@ def from_expression(expression, variable, support=oo, seconds=4.0):
     ----------
     expression : sympy.Expr
         f as an expression in ``variable``: non-negative, non-increasing, 1 at zero. It may contain
-        further symbols, the parameters of a family; see `SymbolicProfile.with_values`.
+        further symbols, the parameters of a family; see `SymbolicProfile.with_values`. Where it
+        has none it may be made with Piecewise, Max, Min, Abs or Heaviside, and its kinks and
+        jumps are found.
     variable : sympy.Symbol
         The scaled number of waiting customers, x >= 0.
     support : sympy.Expr, optional
-        The place beyond which f vanishes.
+        The place beyond which f vanishes; found if f is piecewise.
     seconds : float, optional
         Processor time that SymPy may take to look for the Laplace transform; 0 if it need not try.
 
@@ -60,6 +63,7 @@ def from_expression(expression, variable, support=oo, seconds=4.0):
     if sympy.simplify(start - 1) != 0:
         raise ValueError(f"f = {profile.f}: f(0) is {start}, must be 1")
     if not profile.parameters:
+        profile = profile._with_support_found()
         _require_decreasing(profile)
     return profile
 
@@ -91,17 +95,142 @@ class SymbolicProfile:
         return (self.f.free_symbols | self.support.free_symbols) - {self.variable}
 
     @functools.cached_property
+    def pieces(self):
+        """Tuples (start, end, expression, closed) on which f is smooth, up to the support.
+
+        ``closed`` says whether f(end) belongs to the piece. With parameters f is one piece.
+        """
+        places = [] if self.parameters else self._places()
+        ends = [*places, self.support]
+        starts = [sympy.Integer(0), *places]
+        branches = [
+            self._branch((start + end) / 2 if end != oo else start + 1)
+            for start, end in zip(starts, ends, strict=True)
+        ]
+        return tuple(
+            (start, end, f, self._is_closed(end, f))
+            for start, end, f in zip(starts, ends, branches, strict=True)
+        )
+
+    @property
+    def breaks(self):
+        """The kinks and jumps of f below its support."""
+        return tuple(end for _, end, _, _ in self.pieces[:-1])
+
+    @functools.cached_property
     def a(self):
         """The logarithmic slope -f'/f, simplified."""
+        return self._joined(self._rates)
+
+    @functools.cached_property
+    def _rates(self):
+        """a on each piece."""
         x = self._positive
-        slope = -sympy.diff(self._log_f(x), x)
-        return sympy.simplify(slope).subs(x, self.variable)
+
+        def slope(f):
+            log_f = sympy.expand_log(sympy.log(f.subs(self.variable, x)))
+            return sympy.simplify(-sympy.diff(log_f, x)).subs(x, self.variable)
+
+        return [slope(f) for _, _, f, _ in self.pieces]
 
     def derivatives_at_zero(self, n):
         """Return f(0), f'(0), ..., f^(n)(0), as limits from the right."""
+        first = self.pieces[0][2]
         return [
-            _at_zero(self.f.diff(self.variable, k), self.variable) for k in range(n + 1)
+            _at_zero(first.diff(self.variable, k), self.variable) for k in range(n + 1)
         ]
+
+    def _places(self):
+        """Where conditions in f change, in order: found by solving each for equality."""
+        x = self._real
+        if self.f.has(sympy.floor, sympy.ceiling, sympy.frac, sympy.Mod):
+            raise ValueError(
+                f"f = {self.f}: must be smooth but for a finite number of kinks and jumps"
+            )
+        places = set()
+        for relation in self._piecewise.atoms(sympy.core.relational.Relational):
+            try:
+                roots = sympy.solve(
+                    (relation.lhs - relation.rhs).subs(self.variable, x), x
+                )
+            except NotImplementedError:
+                raise ValueError(
+                    f"f = {self.f}: SymPy cannot say where {relation} changes"
+                ) from None
+            places |= {root for root in roots if 0 < root < self.support}
+        places = sorted(places)
+        return (
+            [
+                place
+                for place, before, after in zip(
+                    places, [0, *places], [*places[1:], places[-1] + 2], strict=False
+                )
+                if sympy.simplify(
+                    self._branch((before + place) / 2)
+                    - self._branch((place + after) / 2)
+                )
+                != 0
+            ]
+            if places
+            else []
+        )
+
+    def _is_closed(self, end, f):
+        if end == oo or (end == self.support and not self._ends_open):
+            return True
+        value = self._piecewise.subs(self.variable, end)
+        if sympy.simplify(value - f.subs(self.variable, end)) == 0:
+            return True
+        after = self._branch(end + sympy.Rational(1, 10**9))
+        if sympy.simplify(value - after.subs(self.variable, end)) == 0:
+            return False
+        raise ValueError(
+            f"f = {self.f}: f({end}) is {value}, must be the limit of f from one side"
+        )
+
+    @property
+    def _ends_open(self):
+        return bool(self._piecewise.atoms(sympy.Piecewise))
+
+    @functools.cached_property
+    def _piecewise(self):
+        """f with all its conditions in Piecewise."""
+        kinds = (sympy.Max, sympy.Min, sympy.Heaviside, sympy.Abs, sympy.sign)
+        if self.parameters or not self.f.has(*kinds):
+            return self.f
+        real = self.f.subs(self.variable, self._real)
+        return real.rewrite(sympy.Piecewise).subs(self._real, self.variable)
+
+    def _branch(self, place):
+        """f with every condition decided as it is at a place."""
+
+        def decided(piecewise):
+            for expression, condition in piecewise.args:
+                if condition.subs(self.variable, place) == True:  # noqa: E712
+                    return expression
+            raise ValueError(f"f = {self.f}: is not defined at {place}")
+
+        return self._piecewise.replace(
+            lambda part: isinstance(part, sympy.Piecewise), decided
+        )
+
+    def _with_support_found(self):
+        """The profile whose support ends where the first piece that is zero begins."""
+        for start, _, f, _ in self.pieces:
+            if f == 0:
+                return SymbolicProfile(self.f, self.variable, start, self.seconds)
+        return self
+
+    def _joined(self, expressions):
+        """Return one expression made of one for each piece."""
+        cases = [
+            (expression, self.variable <= end if closed else self.variable < end)
+            for expression, (_, end, _, closed) in zip(
+                expressions, self.pieces, strict=True
+            )
+        ]
+        cases[-1] = (cases[-1][0], True)
+        return sympy.Piecewise(*cases) if len(cases) > 1 else expressions[0]
 
     @functools.cached_property
     def gamma_min(self):
@@ -109,7 +238,7 @@ class SymbolicProfile:
         if self.support != oo:
             return -oo
         x = self._positive
-        limit = _limit(self.a.subs(self.variable, x), x)
+        limit = _limit(self._rates[-1].subs(self.variable, x), x)
         return None if limit is None else -limit
 
     @functools.cached_property
@@ -122,7 +251,7 @@ class SymbolicProfile:
         if self.gamma_min is None or self.gamma_min == -oo:
             return False
         x = self._positive
-        power = _limit(x * (self.a.subs(self.variable, x) + self.gamma_min), x)
+        power = _limit(x * (self._rates[-1].subs(self.variable, x) + self.gamma_min), x)
         return power is not None and bool((power > 1) == True)  # noqa: E712
 
     @functools.cached_property
@@ -142,11 +271,18 @@ class SymbolicProfile:
         excess = sympy.Dummy("excess", positive=True)
         shifted = self.gamma_min is not None and self.gamma_min.is_finite
         gamma = self.gamma_min + excess if shifted else self.gamma
-        integrand = sympy.powsimp(self.f.subs(self.variable, x) * sympy.exp(-gamma * x))
-        found = _in_time(
-            lambda: sympy.integrate(integrand, (x, 0, self.support), conds="none"),
-            self.seconds,
-        )
+
+        def transform():
+            return sum(
+                sympy.integrate(
+                    sympy.powsimp(f.subs(self.variable, x) * sympy.exp(-gamma * x)),
+                    (x, start, end),
+                    conds="none",
+                )
+                for start, end, f, _ in self.pieces
+            )
+
+        found = _in_time(transform, self.seconds)
         if (
             found is None
             or found.has(sympy.Integral)
@@ -189,6 +325,10 @@ class SymbolicProfile:
                 self.laplace_at(gamma, derivative)
             ),
             "support": float(self.support),
+            "breaks": tuple(map(float, self.breaks)),
+            "derivatives_at_breaks": self._limits_at_breaks(
+                [f for _, _, f, _ in self.pieces]
+            ),
         }
         if self.support == oo:  # elsewhere a may be infinite at the end
             arguments["a"] = _numeric(self.a, self.variable)
@@ -200,18 +340,25 @@ class SymbolicProfile:
 
     def local_arguments(self):
         """Return what ``qcore.admission.from_local`` takes, as keyword arguments."""
-        if self.support != oo:
-            raise ValueError(
-                f"support = {self.support}: must be infinite under local control"
-            )
         self._require_numbers()
+        if self.support != oo and not self._at_support() > 0:
+            raise ValueError(
+                f"support = {self.support}: f must not fall to 0 there under local control"
+            )
+        for (_, end, f, _), (_, _, after, _) in itertools.pairwise(self.pieces):
+            if sympy.simplify((f - after).subs(self.variable, end)) != 0:
+                raise ValueError(
+                    f"f = {self.f}: jumps at {end}, where a is infinite: no local control"
+                )
         minus_log = _numeric(-self._log_f(self._positive), self._positive)
         arguments = {
-            "a": _numeric(self.a, self.variable),
+            "a": _numeric(self._a_up_to_support, self.variable),
             "derivatives_at_zero": lambda n: [
-                float(_at_zero(self.a.diff(self.variable, k), self.variable))
+                float(_at_zero(self._rates[0].diff(self.variable, k), self.variable))
                 for k in range(n + 1)
             ],
+            "breaks": tuple(float(end) for _, end, _, _ in self.pieces if end != oo),
+            "derivatives_at_breaks": self._limits_at_breaks(self._rates),
             "laplace": lambda gamma, derivative: float(
                 self.laplace_at(gamma, derivative)
             ),
@@ -222,24 +369,71 @@ class SymbolicProfile:
             arguments["gamma_min"] = float(self.gamma_min)
         return arguments
 
+    def _limits_at_breaks(self, expressions):
+        """Return the function of (x, n, side) that `qcore` takes as ``derivatives_at_breaks``."""
+        x = self.variable
+
+        def limits(place, n, side):
+            for (start, end, _, _), expression in zip(
+                self.pieces, expressions, strict=True
+            ):
+                exact, direction = (end, "-") if side < 0 else (start, "+")
+                if float(exact) == place:
+                    derivatives = [expression.diff(x, k) for k in range(n + 1)]
+                    return [float(_at(d, x, exact, direction)) for d in derivatives]
+            raise ValueError(f"x = {place!r}: f = {self.f} has no break there")
+
+        return limits
+
+    def _at_support(self):
+        return _at(self.pieces[-1][2], self.variable, self.support, "-")
+
+    @property
+    def _a_up_to_support(self):
+        if self.support == oo:
+            return self.a
+        inside = (
+            self.variable <= self.support
+            if self.pieces[-1][3]
+            else self.variable < self.support
+        )
+        return sympy.Piecewise((self.a, inside), (oo, True))
+
     @functools.cached_property
     def _positive(self):
         return sympy.Dummy("x", positive=True)
 
+    @functools.cached_property
+    def _real(self):
+        return sympy.Dummy("x", real=True)
+
     def _log_f(self, x):
-        return sympy.expand_log(sympy.log(self.f.subs(self.variable, x)))
+        logarithms = [
+            sympy.expand_log(sympy.log(f.subs(self.variable, self._positive)))
+            for _, _, f, _ in self.pieces
+        ]
+        joined = self._joined(
+            [log_f.subs(self._positive, self.variable) for log_f in logarithms]
+        )
+        return joined.subs(self.variable, x)
 
     @functools.cached_property
     def _numeric_f(self):
         """f as a function, through its logarithm, which neither overflows nor gives 0 times oo."""
         logarithm = _numeric(self._log_f(self._positive), self._positive)
 
+        # Where f is 0 at the end of its support already, though its limit may not be.
+        end = math.inf if self.pieces[-1][3] else float(self.support)
+
         def f(x):
             if isinstance(x, mpmath.mpf | mpmath.mpc):
+                if mpmath.re(x) >= end:
+                    return mpmath.mpf(0)
                 value = logarithm(x)
                 # mpmath would carry as many digits as the exponent has.
                 return mpmath.exp(value) if mpmath.re(value) > -_HUGE else mpmath.mpf(0)
-            return np.exp(logarithm(x))
+            values = np.exp(logarithm(x))
+            return values if end == math.inf else np.where(x < end, values, 0.0)
 
         return f
 
@@ -248,7 +442,12 @@ class SymbolicProfile:
         return np.array([self._a_derivative(k)(x) for k in range(n + 1)])
 
     def _a_derivative(self, k):
-        return _numeric(sympy.simplify(self.a.diff(self.variable, k)), self.variable)
+        return _numeric(
+            self._joined(
+                [sympy.simplify(a.diff(self.variable, k)) for a in self._rates]
+            ),
+            self.variable,
+        )
 
     @functools.cache  # noqa: B019
     def _transform_derivative(self, n):
@@ -263,7 +462,8 @@ class SymbolicProfile:
 
         def at_precision(gamma):
             end = mpmath.inf if self.support == oo else mpmath.mpmathify(self.support)
-            points = [place for place in (0, 1, 4, 16) if place < end] + [end]
+            places = {0, 1, 4, 16} | {mpmath.mpmathify(b) for b in self.breaks}
+            points = [*sorted(place for place in places if place < end), end]
             return mpmath.quad(
                 lambda x: (-x) ** derivative * weighted(x, gamma), points
             )
@@ -291,13 +491,18 @@ class SymbolicProfile:
 
 
 def _at_zero(expression, x):
-    value = expression.subs(x, 0)
+    return _at(expression, x, sympy.Integer(0), "+")
+
+
+def _at(expression, x, place, direction):
+    """Return the limit of an expression at a place, from one direction."""
+    value = expression.subs(x, place)
     if not (value.is_finite or value.free_symbols) or value.has(
         sympy.nan, sympy.zoo, oo
     ):
-        value = sympy.limit(expression, x, 0, "+")
+        value = sympy.limit(expression, x, place, direction)
     if value.is_finite is False:
-        raise ValueError(f"{expression}: must be finite at zero")
+        raise ValueError(f"{expression}: must be finite at {place}")
     return value
 
 

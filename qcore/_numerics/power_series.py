@@ -104,6 +104,16 @@ def interpolate(nodes, values):
     return result
 
 
+def shifted(coefficients, x):
+    """Return the Taylor polynomial about x of a polynomial given about 0 (by Horner's scheme)."""
+    result = np.array(coefficients, dtype=object)
+    if x:
+        for start in range(len(result) - 1):
+            for k in range(len(result) - 2, start - 1, -1):
+                result[k] += x * result[k + 1]
+    return result
+
+
 @functools.cache
 def bernoulli(n):
     """Return the Bernoulli number B_n (B_1 = −1/2) as a fraction."""
@@ -116,6 +126,22 @@ def bernoulli_over_index(n):
     """Return B_n/n as a decimal number."""
     fraction = bernoulli(n) / n
     return Decimal(fraction.numerator) / Decimal(fraction.denominator)
+
+
+def bernoulli_polynomials_over_index(u, n):
+    r"""Return B_1(u)/1, …, B_n(u)/n, B_k(u) = Σ_j C(k, j) B_{k−j} u^j, for a decimal or an array.
+
+    They come from :math:`B_k' = kB_{k-1}`: one more integration each.
+    """
+    coefficients, result = polynomial(1), []
+    for k in range(1, n + 1):
+        coefficients = k * integral(coefficients)
+        coefficients[0] = k * bernoulli_over_index(k)
+        value = coefficients[-1]
+        for c in coefficients[-2::-1]:
+            value = value * u + c
+        result.append(value / k)
+    return result
 
 
 def exponential_of_polynomial(exponent, order):

@@ -60,6 +60,28 @@ def log_integral(log_integrand, upper=math.inf, tolerance=1e-13):
     return _by_pieces(log_g, left, right, tolerance)
 
 
+def log_integral_between(log_integrand, start, end, tolerance=1e-13):
+    """Return the logarithm of the integral over a finite interval, inside which all is smooth.
+
+    Neither end is evaluated, so that each may be a kink or a jump, or an integrable pole.
+    """
+    width, near = end - start, 2.0 ** -np.arange(2, 50)
+    grid = np.concatenate([start + width * near, np.linspace(start, end, 258)[1:-1]])
+    grid = np.unique(np.concatenate([grid, end - width * near]))
+    grid = grid[(start < grid) & (grid < end)]
+    peak = log_integrand(grid).max()
+    if peak == -np.inf:
+        return -math.inf
+    if not peak < np.inf:
+        raise QuadratureError("the integrand is not a finite number everywhere")
+    tolerance = max(tolerance, 8 * np.finfo(float).eps * abs(peak))
+    ends = np.linspace(start, end, 33)
+    pieces = integrals(
+        lambda x: np.exp(log_integrand(x) - peak), ends[:-1], np.diff(ends), tolerance / 100
+    )
+    return float(peak + np.log(pieces.sum()))
+
+
 def _by_pieces(log_g, left, right, tolerance):
     """Integrate on two partitions, as a jump between an end and the first node goes unseen."""
     peak = log_g(np.linspace(left, right, 257)).max()
@@ -104,12 +126,17 @@ def _narrowed(log_g, t, values):
     raise QuadratureError("the integrand is too narrow a peak")
 
 
-def cumulative_integral(function, x, tolerance=1e-15, absolute=0.0):
-    """Return the integrals of ``function`` from 0 to each element of the array ``x`` >= 0."""
-    ends, inverse = np.unique(np.ravel(x), return_inverse=True)
+def cumulative_integral(function, x, tolerance=1e-15, absolute=0.0, through=()):
+    """Return the integrals of ``function`` from 0 to each element of the array ``x`` >= 0.
+
+    Kinks and jumps of the function may be given as ``through``.
+    """
+    last = np.max(x, initial=0.0)
+    points = np.concatenate([np.ravel(x), [u for u in through if u < last]])
+    ends, inverse = np.unique(points, return_inverse=True)
     starts = np.concatenate([[0.0], ends[:-1]])
     pieces = integrals(function, starts, ends - starts, tolerance, absolute)
-    return np.cumsum(pieces)[inverse].reshape(np.shape(x))
+    return np.cumsum(pieces)[inverse][: np.size(x)].reshape(np.shape(x))
 
 
 def integrals(function, starts, widths, tolerance=1e-13, absolute=0.0):
@@ -119,6 +146,8 @@ def integrals(function, starts, widths, tolerance=1e-13, absolute=0.0):
     by less than ``absolute``, or by rounding.
     """
     widths = np.broadcast_to(widths, starts.shape)
+    if not starts.size:
+        return np.zeros(starts.shape)
     whole = _gauss(function, starts, widths)
     result = np.zeros_like(whole)
     scale = np.cumsum(np.abs(whole))

@@ -1,6 +1,6 @@
 """Many-server queues with scaled admission control: exact stationary measures."""
 
-from qcore.admission._custom import from_global, from_local, varies_smoothly
+from qcore.admission._custom import from_global, from_local
 from qcore.admission._measures import (
     QueueDistribution,
     delay_probability,
@@ -14,9 +14,11 @@ from qcore.admission._profiles import (
     ModifiedDrift,
     NoWaiting,
     OpenAdmission,
+    Piece,
     PowerDecay,
     ScalingProfile,
 )
+from qcore.admission._smoothness import varies_smoothly
 
 __all__ = [
     "Abandonment",
@@ -24,6 +26,7 @@ __all__ = [
     "ModifiedDrift",
     "NoWaiting",
     "OpenAdmission",
+    "Piece",
     "PowerDecay",
     "QueueDistribution",
     "ScalingProfile",

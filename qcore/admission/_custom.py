@@ -2,12 +2,26 @@
 
 import functools
 import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 
 from qcore._numerics import checks
+from qcore._numerics.power_series import exponential_of_polynomial, polynomial
+from qcore._numerics.power_series import integral as antiderivative
 from qcore._numerics.quadrature import QuadratureError, cumulative_integral, integrals
-from qcore.admission._profiles import ScalingProfile, derivatives_of_a
+from qcore.admission._profiles import Piece, ScalingProfile, derivatives_of_a
+from qcore.admission._smoothness import (
+    REFUSALS,
+    NotSmooth,
+    central_taylor,
+    log_derivative,
+    one_sided_taylor,
+    suspected_break,
+    varies_smoothly,
+)
 
 # Where a function is checked: 0, and 1e-6 to 1e6 in steps of a factor of about 1.3.
 _GRID = np.concatenate([[0.0], np.geomspace(1e-6, 1e6, 97)])
@@ -15,9 +29,8 @@ _ROUNDING = 8 * np.finfo(float).eps
 _DIGITS = 50
 _UNDERFLOW = 1e-290
 _OVERFLOW = 1e300
+_INFINITE = 1e300
 _UNSEEN = 1e-17  # in ln f
-# How functions refuse numbers that are no floats.
-_REFUSALS = (TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 def from_global(
@@ -30,6 +43,8 @@ def from_global(
     gamma_min=None,
     finite_at_gamma_min=False,
     support=math.inf,
+    breaks=None,
+    derivatives_at_breaks=None,
 ):
     r"""Build a profile from f, for global control by default.
 
@@ -56,7 +71,14 @@ def from_global(
     finite_at_gamma_min : bool, optional
         Whether ∫exp(−γx)f(x)dx is finite at γ = ``gamma_min`` too.
     support : float, optional
-        The x beyond which f vanishes.
+        The x beyond which f vanishes. If f vanishes beyond the last of ``breaks``, that is it.
+    breaks : sequence of float, optional
+        The increasing x > 0 at which f has a kink or a jump, f(x) being the limit from one side.
+        The expansions of `qcore.qed` need to know them. If they are not given, these expansions
+        look for them, and refuse a profile that seems to have some; () says that there are none.
+    derivatives_at_breaks : callable, optional
+        ``derivatives_at_breaks(x, n, side)`` gives the limits of f, f′, …, f⁽ⁿ⁾ at a break x, from
+        below for ``side`` −1, from above for 1. Without it f must accept mpmath numbers.
 
     Raises
     ------
@@ -73,11 +95,26 @@ def from_global(
     [1.0, -1.0, -1.0, 5.0]
     >>> profile.gamma_min
     -inf
+
+    Everybody is admitted up to a threshold, and fewer and fewer beyond it:
+
+    >>> from qcore import qed
+    >>> threshold = from_global(lambda x: mpmath.exp(-max(x - 1, 0)), breaks=[1.0])
+    >>> round(qed.delay_probability(100, 0.5, threshold, order=6), 9)
+    0.402684962
     """
-    profile = _FromGlobal(
-        f, derivatives_at_zero, laplace, a, gamma_min, bool(finite_at_gamma_min), support
+    return _FromGlobal(
+        f,
+        _frozen(derivatives_at_zero),
+        laplace,
+        a,
+        a_derivatives,
+        gamma_min,
+        bool(finite_at_gamma_min),
+        support,
+        _frozen(breaks),
+        derivatives_at_breaks,
     )
-    return _with_a_derivatives(profile, a_derivatives)
 
 
 def from_local(
@@ -88,6 +125,8 @@ def from_local(
     integral=None,
     a_derivatives=None,
     gamma_min=None,
+    breaks=None,
+    derivatives_at_breaks=None,
 ):
     r"""Build a profile from its rate of decay a, for local control by default.
 
@@ -109,6 +148,12 @@ def from_local(
         the expansions of `qcore.qed` under local control; without it a must accept mpmath numbers.
     gamma_min : float, optional
         −lim a(x). Without it a must settle within x < 2^1000.
+    breaks : sequence of float, optional
+        The increasing x > 0 at which a has a kink or a jump, a(x) being the limit from one side;
+        see `from_global`. If a is infinite beyond the last, f vanishes there.
+    derivatives_at_breaks : callable, optional
+        ``derivatives_at_breaks(x, n, side)`` gives the limits of a, a′, …, a⁽ⁿ⁾ at a break x, from
+        below for ``side`` −1, from above for 1. Without it a must accept mpmath numbers.
 
     Raises
     ------
@@ -135,26 +180,113 @@ def from_local(
     >>> round(profile.f(1.5), 12), round(profile.laplace(0.0), 12)
     (0.105399224562, 0.886226925453)
     """
-    profile = _FromLocal(a, derivatives_at_zero, laplace, integral, gamma_min)
-    return _with_a_derivatives(profile, a_derivatives)
+    return _FromLocal(
+        a,
+        _frozen(derivatives_at_zero),
+        laplace,
+        integral,
+        a_derivatives,
+        gamma_min,
+        _frozen(breaks),
+        derivatives_at_breaks,
+    )
 
 
-def _with_a_derivatives(profile, a_derivatives):
-    if a_derivatives is not None:
-        if not callable(a_derivatives):
-            raise ValueError(f"a_derivatives = {a_derivatives!r}: must be a function of x and n")
-        profile.a_derivatives = a_derivatives
-    return profile
+def _frozen(numbers):
+    """Return a sequence as a tuple, so that profiles can be compared."""
+    return numbers if numbers is None or callable(numbers) else tuple(np.ravel(numbers).tolist())
 
 
 class _Custom(ScalingProfile):
-    def _set_laplace(self, laplace):
-        self._given_laplace = laplace
+    """What both kinds share; the function that describes the profile is `_described`."""
+
+    def _set_up(self):
+        for name in ("given_laplace", "given_a_derivatives", "given_at_breaks"):
+            function = getattr(self, name)
+            if function is not None and not callable(function):
+                argument = {
+                    "given_laplace": "laplace",
+                    "given_a_derivatives": "a_derivatives",
+                    "given_at_breaks": "derivatives_at_breaks",
+                }[name]
+                raise ValueError(f"{argument} = {function!r}: must be a function")
+        if self.given_breaks is None:
+            return
+        places = checks.real("breaks", list(self.given_breaks), above=0)
+        if np.any(np.diff(places) <= 0):
+            raise ValueError(f"breaks = {places.tolist()}: must increase")
+        places = [x for x in places.tolist() if x < self.support]
+        if places and self._vanishes_beyond(places[-1]):
+            object.__setattr__(self, "support", places.pop())
+        object.__setattr__(self, "breaks", tuple(places))
+
+    def pieces(self, control=None):
+        control = self.resolve_control(control)
+        if self.given_breaks is None:
+            self._refuse_suspected_break()
+        return tuple(
+            Piece(piece.start, piece.end, self._belongs_below(piece.end, control))
+            for piece in super().pieces(control)
+        )
+
+    def _belongs_below(self, x, control):
+        """Whether what rules at x is the limit from below, rather than that from above."""
+        if x == math.inf:
+            return True
+        at, below, above = (
+            float(self._rule(np.array(u), control))
+            for u in (x, np.nextafter(x, 0), np.nextafter(x, math.inf))
+        )
+        if at in (below, above):
+            return at == below
+        near = 1e-9 * (1 + abs(at)) if math.isfinite(at) else 0.0
+        if abs(at - below) <= near:
+            return True
+        if abs(at - above) <= near:
+            return False
+        raise ValueError(
+            f"breaks = {list(self.given_breaks)}: the profile at {x!r} must be its limit from one "
+            f"side, {below!r} or {above!r}, but it is {at!r}"
+        )
+
+    @functools.cached_property
+    def _suspected_break(self):
+        return self._find_break()
+
+    def _refuse_suspected_break(self):
+        x = self._suspected_break
+        if x is not None:
+            raise ValueError(
+                f"profile = {self!r}: it seems to have a kink or a jump near x = {x:.6g}; give "
+                f"all such x as breaks to {self._builder}, or breaks=() if there is none"
+            )
+
+    def _taylor(self, name, function, x, n, side):
+        """Taylor coefficients of the described function at a break, as given or by differences."""
+        if self.given_at_breaks is not None:
+            values = np.asarray(self.given_at_breaks(x, n, side), dtype=float)
+            if values.shape != (n + 1,) or not np.all(np.isfinite(values)):
+                raise ValueError(
+                    f"derivatives_at_breaks({x!r}, {n}, {side}) = {values.tolist()}: must be "
+                    f"{n + 1} finite numbers"
+                )
+            return [Decimal(v) / math.factorial(k) for k, v in enumerate(values.tolist())]
+        advice = f"pass derivatives_at_breaks of {name} to {self._builder}"
+        if not self._takes_mpmath:
+            raise ValueError(f"{name} does not accept mpmath numbers: {advice}")
+        try:
+            return list(map(_decimal, one_sided_taylor(function, x, side, n)))
+        except NotSmooth as error:
+            raise ValueError(
+                f"derivative {error.order} of {name} at the break {x!r} does not settle from "
+                f"{'above' if side > 0 else 'below'}; if {name} computes in floating point inside, "
+                f"{advice}"
+            ) from None
 
     def _laplace(self, gamma, n):
-        if self._given_laplace is None:
+        if self.given_laplace is None:
             return super()._laplace(gamma, n)
-        value = float(self._given_laplace(gamma, n))
+        value = float(self.given_laplace(gamma, n))
         if not (math.isfinite(value) and (-1) ** n * value > 0):
             raise ValueError(
                 f"laplace({gamma!r}, {n}) = {value!r}: must be a finite number with the sign "
@@ -162,39 +294,100 @@ class _Custom(ScalingProfile):
             )
         return value
 
+    def _jets_by_differences(self, function, of_function, x, scales, n):
+        """Return Taylor coefficients of a from those of the function that describes the profile."""
+        if not self._takes_mpmath:
+            raise ValueError(
+                f"profile = {self!r}: the expansion under local control needs derivatives of a; "
+                "give the profile a_derivatives(x, n), or a function that accepts mpmath numbers"
+            )
+        more = of_function is not None
+        columns = []
+        for point, scale in zip(x.tolist(), scales.tolist(), strict=True):
+            series = central_taylor(function, point, scale, n + more)
+            columns.append(of_function(series) if more else series)
+        return np.array(columns, dtype=float).T
 
+
+def _decimal(value):
+    """Return an mpmath number as a decimal, to 40 digits."""
+    import mpmath
+
+    return Decimal(mpmath.nstr(value, 40))
+
+
+@dataclass(frozen=True)
 class _FromGlobal(_Custom):
-    control = "global"
+    given_f: Any
+    given_derivatives: Any
+    given_laplace: Any
+    given_a: Any
+    given_a_derivatives: Any
+    given_gamma_min: Any
+    finite_at_gamma_min: bool
+    support: float
+    given_breaks: Any = None
+    given_at_breaks: Any = None
 
-    def __init__(self, f, derivatives, laplace, a, gamma_min, finite_at_gamma_min, support):
-        self.support = checks.scalar("support", support, above=0, allow_infinite=True)
-        self._given_f = f
-        self._function = _on_arrays("f", f)
-        self._given_derivatives = derivatives
-        self._set_laplace(laplace)
-        self._rate = None if a is None else _on_arrays("a", a)
+    control = "global"
+    _builder = "from_global"
+
+    def __post_init__(self):
+        support = checks.scalar("support", self.support, above=0, allow_infinite=True)
+        object.__setattr__(self, "support", support)
+        if self.given_gamma_min is not None:
+            _gamma_min(self.given_gamma_min)
         values = self._f(_GRID)
         _refuse("f", values, _GRID, values < 0, "must be non-negative")
         if abs(values[0] - 1) > _ROUNDING:
             raise ValueError(f"f(0) = {float(values[0])!r}: must be 1")
         _refuse("f", values, _GRID, _falls(-values, _ROUNDING), "must not increase")
-        self._gamma_min = None if gamma_min is None else _gamma_min(gamma_min)
-        if gamma_min is None and self.support < math.inf:
-            self._gamma_min = -math.inf
-        self.finite_at_gamma_min = finite_at_gamma_min
-        if self._rate is not None:
+        self._set_up()
+        if self.given_a is not None:
             x = _GRID[(self.support >= _GRID) & (values > _UNDERFLOW)]
-            _require_antiderivative("a", self._rate, "−ln f", lambda u: -np.log(self._f(u)), x)
+            # The logarithm must have no jump, from which no rate can be integrated.
+            before = x[x < min([*self.breaks, self.support])]
+            _require_antiderivative("a", self._rate, "−ln f", lambda u: -np.log(self._f(u)), before)
 
     def __repr__(self):
-        return f"from_global({getattr(self._given_f, '__name__', self._given_f)!s})"
+        return f"from_global({getattr(self.given_f, '__name__', self.given_f)!s})"
+
+    @functools.cached_property
+    def _function(self):
+        return _OnArrays("f", self.given_f)
+
+    @functools.cached_property
+    def _rate(self):
+        return None if self.given_a is None else _OnArrays("a", self.given_a)
 
     @functools.cached_property
     def _takes_mpmath(self):
         try:
-            return math.isfinite(_log_value(self._given_f, 0.5)) and varies_smoothly(self._given_f)
-        except (ImportError, *_REFUSALS):
+            return math.isfinite(_log_value(self.given_f, 0.5)) and varies_smoothly(self.given_f)
+        except (ImportError, *REFUSALS):
             return False
+
+    def _vanishes_beyond(self, x):
+        return float(self._f(np.nextafter(x, math.inf))) == 0
+
+    def _find_break(self):
+        import mpmath
+
+        if self._takes_mpmath:
+
+            def minus_log(x):
+                value = mpmath.mpf(self.given_f(x)) if x <= self.support else 0
+                return -mpmath.log(value) if value else mpmath.inf
+
+        else:
+
+            def minus_log(x):
+                value = float(self._f(np.array(x)))
+                return -math.log(value) if value > 0 else math.inf
+
+        found = suspected_break(minus_log, self._takes_mpmath)
+        # At the support the profile is known to end.
+        return None if found is not None and found >= self.support * (1 - 1e-6) else found
 
     @functools.cached_property
     def lost_beyond(self):
@@ -216,14 +409,16 @@ class _FromGlobal(_Custom):
     def has_exact_ratio(self):
         return self._rate is not None
 
-    @property
+    @functools.cached_property
     def gamma_min(self):
-        if self._gamma_min is None:
-            self._gamma_min = 0.0 - _limit(
-                self._a_at if self._rate else lambda x: _log_slope(self._given_f, x),
-                "gamma_min: cannot be found from f; pass gamma_min = −lim a(x) to from_global",
-            )
-        return self._gamma_min
+        if self.given_gamma_min is not None:
+            return _gamma_min(self.given_gamma_min)
+        if self.support < math.inf:
+            return -math.inf
+        return 0.0 - _limit(
+            self._a_at if self._rate else lambda x: _log_slope(self.given_f, x),
+            "gamma_min: cannot be found from f; pass gamma_min = −lim a(x) to from_global",
+        )
 
     def _a_at(self, x):
         return float(self._rate(np.array(x)))
@@ -231,10 +426,22 @@ class _FromGlobal(_Custom):
     def resolve_control(self, control=None):
         control = super().resolve_control(control)
         if control == "local":
-            x = _GRID[(self.support >= _GRID) & (self._f(_GRID) > _UNDERFLOW)]
-            values = self._a(x)
-            _refuse("a", values, x, _falls(values, 1e-9), "must not decrease under local control")
+            self._local_control_allowed  # noqa: B018
         return control
+
+    @functools.cached_property
+    def _local_control_allowed(self):
+        x = _GRID[(self.support >= _GRID) & (self._f(_GRID) > _UNDERFLOW)]
+        values = self._a(x)
+        _refuse("a", values, x, _falls(values, 1e-9), "must not decrease under local control")
+        for x in self.breaks:
+            below, above = self._f(np.nextafter(x, [0.0, math.inf]))
+            if above < below * (1 - 1e-9):
+                raise ValueError(
+                    f"control = 'local': {self!r} jumps at {x!r}, where a is infinite; it is a "
+                    "global profile only"
+                )
+        return True
 
     def _f(self, x):
         return np.where(x > self.support, 0.0, self._function(np.minimum(x, self.support)))
@@ -242,10 +449,10 @@ class _FromGlobal(_Custom):
     def _log_f(self, x):
         values = self._f(x)
         with np.errstate(divide="ignore"):
-            logarithms = np.log(values)
+            logarithms = np.array(np.log(values))
         if self._takes_mpmath:
             for index in np.argwhere((values < _UNDERFLOW) & (x <= self.support)):
-                logarithms[tuple(index)] = _log_value(self._given_f, float(x[tuple(index)]))
+                logarithms[tuple(index)] = _log_value(self.given_f, float(x[tuple(index)]))
         return logarithms
 
     def _log_ratio(self, x, step):
@@ -255,6 +462,8 @@ class _FromGlobal(_Custom):
         if self._rate:
             # A difference that does not cancel is as good as the integral, which may be improper.
             near = values > -1
+            for place in self.breaks:
+                near &= (x > place) | (x + step <= place)
             try:
                 values[near] = -integrals(self._rate, x[near], step)
             except QuadratureError as error:
@@ -263,11 +472,28 @@ class _FromGlobal(_Custom):
 
     def _a(self, x):
         inside = np.minimum(x, self.support)
-        values = self._rate(inside) if self._rate else _complex_step_rate(self._given_f, inside)
+        if self._rate:
+            values = self._rate(inside)
+        elif self.breaks and self._takes_mpmath:
+            values = np.vectorize(self._slope_from_below, otypes=[float])(inside)
+        else:
+            values = _complex_step_rate(self.given_f, inside)
         return np.where(x > self.support, np.inf, values)
 
+    def _slope_from_below(self, x):
+        """Return −f′/f from values within 1e-25 below x, or above 0."""
+        import mpmath
+
+        with mpmath.workdps(_DIGITS):
+            step = mpmath.mpf(1e-25) * (1 if x == 0 else -1)
+            at, beside = (mpmath.mpf(self.given_f(mpmath.mpf(x) + h)) for h in (0, step))
+            return float((at - beside) / step / at)
+
+    def _rule(self, x, control):
+        return self._f(x) if control == "global" else self._a(x)
+
     def _derivatives(self, n):
-        values = _derivatives("f", self._given_f, self._given_derivatives, n, "from_global")
+        values = _derivatives("f", self.given_f, self.given_derivatives, n, "from_global")
         if abs(values[0] - 1) > _ROUNDING:
             raise ValueError(f"derivatives_at_zero = {values.tolist()}: must begin with f(0) = 1")
         return values
@@ -275,56 +501,159 @@ class _FromGlobal(_Custom):
     def _a_derivatives(self, n):
         return derivatives_of_a(self._derivatives(n + 1))
 
+    def taylor_of_f(self, x, n, side):
+        if x == 0:
+            return super().taylor_of_f(x, n, side)
+        return self._taylor("f", self.given_f, x, n, side)
 
+    def taylor_of_a(self, x, n, side):
+        if x == 0:
+            return super().taylor_of_a(x, n, side)
+        series = self.taylor_of_f(x, n + 1, side)
+        if series[0] <= Decimal(_UNDERFLOW):
+            raise ValueError(
+                f"control = 'local': f of {self!r} falls to zero at {x!r}, where a grows without "
+                "bound; there is no expansion in powers of 1/√servers beyond order 0"
+            )
+        return log_derivative(series)
+
+    def rate_jets(self, x, scales, n):
+        if self.a_derivatives is not None:
+            return super().rate_jets(x, scales, n)
+        return self._jets_by_differences(self.given_f, log_derivative, x, scales, n)
+
+    @property
+    def a_derivatives(self):
+        return self.given_a_derivatives
+
+
+@dataclass(frozen=True)
 class _FromLocal(_Custom):
-    control = "local"
+    given_a: Any
+    given_derivatives: Any
+    given_laplace: Any
+    given_integral: Any
+    given_a_derivatives: Any
+    given_gamma_min: Any
+    given_breaks: Any = None
+    given_at_breaks: Any = None
 
-    def __init__(self, a, derivatives, laplace, integral, gamma_min):
-        self._given_a = a
-        self._rate = _on_arrays("a", a)
-        self._given_derivatives = derivatives
-        self._set_laplace(laplace)
-        self._integral = None if integral is None else _on_arrays("integral", integral)
+    control = "local"
+    _builder = "from_local"
+
+    def __post_init__(self):
+        if self.given_gamma_min is not None:
+            _gamma_min(self.given_gamma_min)
         values = self._rate(_GRID)
         _refuse("a", values, _GRID, values < 0, "must be non-negative")
         _refuse(
             "a", values, _GRID, _falls(values, _ROUNDING), "must not decrease under local control"
         )
-        self._gamma_min = None if gamma_min is None else _gamma_min(gamma_min)
+        self._set_up()
         if self._integral is not None:
             x = _GRID[_GRID < 1e3]
-            _require_antiderivative("a", self._rate, "integral", self._integral, x)
+            _require_antiderivative("a", self._rate, "integral", self._integral, x, self.breaks)
 
     def __repr__(self):
-        return f"from_local({getattr(self._given_a, '__name__', self._given_a)!s})"
+        return f"from_local({getattr(self.given_a, '__name__', self.given_a)!s})"
 
-    @property
+    @functools.cached_property
+    def _rate(self):
+        return _OnArrays("a", self.given_a)
+
+    @functools.cached_property
+    def _integral(self):
+        return None if self.given_integral is None else _OnArrays("integral", self.given_integral)
+
+    @functools.cached_property
+    def _takes_mpmath(self):
+        try:
+            return varies_smoothly(self.given_a)
+        except (ImportError, *REFUSALS):
+            return False
+
+    def _vanishes_beyond(self, x):
+        return float(self._rate(np.nextafter(x, math.inf))) == math.inf
+
+    def _find_break(self):
+        if self._takes_mpmath:
+            return suspected_break(self.given_a, True)
+        return suspected_break(lambda x: float(self._rate(np.array(x))), False)
+
+    @functools.cached_property
     def gamma_min(self):
-        if self._gamma_min is None:
-            self._gamma_min = 0.0 - _limit(
-                lambda x: float(self._rate(np.array(x))),
-                "gamma_min: cannot be found from a; pass gamma_min = −lim a(x) to from_local",
-            )
-        return self._gamma_min
+        if self.given_gamma_min is not None:
+            return _gamma_min(self.given_gamma_min)
+        if self.support < math.inf:
+            return -math.inf
+        return 0.0 - _limit(
+            lambda x: float(self._rate(np.array(x))),
+            "gamma_min: cannot be found from a; pass gamma_min = −lim a(x) to from_local",
+        )
 
     def _log_f(self, x):
         if self._integral is not None:
-            return -self._integral(x)
+            return np.where(x > self.support, -np.inf, -self._integral(np.minimum(x, self.support)))
         # Beyond, the integral of a overflows, or a is infinite: f is 0.
         with np.errstate(over="ignore"):
-            finite = self._rate(x) * np.maximum(x, 1) < _OVERFLOW
+            finite = (x <= self.support) & (self._rate(x) * np.maximum(x, 1) < _OVERFLOW)
         values = np.full(np.shape(x), -np.inf)
         try:
-            values[finite] = 0.0 - cumulative_integral(self._rate, x[finite], absolute=_UNSEEN)
+            values[finite] = 0.0 - cumulative_integral(
+                self._rate, x[finite], absolute=_UNSEEN, through=self.breaks
+            )
         except QuadratureError as error:
-            raise ValueError(f"the integral of a failed: {error}; pass integral") from None
+            raise ValueError(
+                f"the integral of a failed: {error}; give the x where a has kinks or jumps as "
+                "breaks, or pass integral"
+            ) from None
+        return values
+
+    def _log_ratio(self, x, step):
+        inside = (x + step <= self.support) & (self._rate(x + step) < _INFINITE)
+        values = np.full(np.shape(x), -np.inf)
+        x = x[inside]
+        total = np.zeros(len(x))
+        # From one break to the next within each step; mostly there is none.
+        for start, end in zip([0.0, *self.breaks], [*self.breaks, math.inf], strict=True):
+            here = (x < end) & (x + step > start)
+            lower = np.maximum(x[here], start)
+            total[here] += integrals(self._rate, lower, np.minimum(x[here] + step, end) - lower)
+        values[inside] = -total
         return values
 
     def _a(self, x):
-        return self._rate(x)
+        return np.where(x > self.support, np.inf, self._rate(x))
+
+    def _rule(self, x, control):
+        return self._a(x) if control == "local" else self._f(x)
 
     def _a_derivatives(self, n):
-        return _derivatives("a", self._given_a, self._given_derivatives, n, "from_local")
+        return _derivatives("a", self.given_a, self.given_derivatives, n, "from_local")
+
+    def taylor_of_a(self, x, n, side):
+        if x == 0:
+            return super().taylor_of_a(x, n, side)
+        return self._taylor("a", self.given_a, x, n, side)
+
+    def taylor_of_f(self, x, n, side):
+        if x == 0 or n == 0:
+            log_f = Decimal(float(self._log_f(np.array(x))))
+            if n == 0:
+                return [log_f.exp()]
+            return super().taylor_of_f(x, n, side)
+        rate = polynomial(*self.taylor_of_a(x, n - 1, side))
+        scale = Decimal(float(self._log_f(np.array(x)))).exp()
+        return list(scale * exponential_of_polynomial(-antiderivative(rate), n))
+
+    def rate_jets(self, x, scales, n):
+        if self.a_derivatives is not None:
+            return super().rate_jets(x, scales, n)
+        return self._jets_by_differences(self.given_a, None, x, scales, n)
+
+    @property
+    def a_derivatives(self):
+        return self.given_a_derivatives
 
 
 def _falls(values, rounding):
@@ -333,39 +662,43 @@ def _falls(values, rounding):
     return np.concatenate([[False], ~rises])
 
 
-def _on_arrays(name, function):
-    """Return ``function`` as a map of float arrays to float arrays of the same shape."""
-    if not callable(function):
-        raise ValueError(f"{name} = {function!r}: must be a function of x")
+@dataclass(frozen=True)
+class _OnArrays:
+    """A function as a map of float arrays to float arrays of the same shape."""
 
-    def one_by_one(x):
-        for u in x.flat:
-            try:
-                yield float(function(float(u)))
-            except (TypeError, ValueError, ArithmeticError) as error:
-                raise ValueError(
-                    f"{name}({float(u)!r}): must be a real number or infinite, but there is "
-                    f"{type(error).__name__}: {error}"
-                ) from error
+    name: str
+    function: Any
 
-    def on_arrays(x):
+    def __post_init__(self):
+        if not callable(self.function):
+            raise ValueError(f"{self.name} = {self.function!r}: must be a function of x")
+
+    def __call__(self, x):
         x = np.asarray(x, dtype=float)
         # What overflows becomes infinite or zero, which is checked where it matters.
         with np.errstate(all="ignore"):
             try:
-                values = np.asarray(function(x))
+                values = np.asarray(self.function(x))
                 values = None if np.iscomplexobj(values) else values.astype(float)
             except (TypeError, ValueError, AttributeError, ArithmeticError):
                 values = None
             if values is None or values.shape not in (x.shape, ()):
-                values = np.fromiter(one_by_one(x), float, x.size).reshape(x.shape)
+                values = np.fromiter(self._one_by_one(x), float, x.size).reshape(x.shape)
         values = np.broadcast_to(values, x.shape)
         if np.any(np.isnan(values)):
             first = float(x[np.isnan(values)].flat[0])
-            raise ValueError(f"{name}({first!r}) = nan: must be a number")
+            raise ValueError(f"{self.name}({first!r}) = nan: must be a number")
         return values
 
-    return on_arrays
+    def _one_by_one(self, x):
+        for u in x.flat:
+            try:
+                yield float(self.function(float(u)))
+            except (TypeError, ValueError, ArithmeticError) as error:
+                raise ValueError(
+                    f"{self.name}({float(u)!r}): must be a real number or infinite, but there is "
+                    f"{type(error).__name__}: {error}"
+                ) from error
 
 
 def _refuse(name, values, x, wrong, allowed):
@@ -379,11 +712,11 @@ def _refuse(name, values, x, wrong, allowed):
         )
 
 
-def _require_antiderivative(name, rate, other_name, antiderivative, x):
+def _require_antiderivative(name, rate, other_name, antiderivative, x, breaks=()):
     with np.errstate(over="ignore"):
         x = x[rate(x) * np.maximum(x, 1) < _OVERFLOW]
     try:
-        expected = cumulative_integral(rate, x, 1e-9)
+        expected = cumulative_integral(rate, x, 1e-9, through=breaks)
     except QuadratureError as error:
         raise ValueError(f"{name}: its integral failed: {error}") from None
     values = antiderivative(x)
@@ -417,41 +750,32 @@ def _derivatives(name, function, given, n, builder):
         import mpmath
     except ImportError:
         raise ValueError(f"mpmath is not installed: {advice}") from None
-    found = []
-    for digits in (_DIGITS, 2 * _DIGITS):
-        with mpmath.workdps(digits):
-            try:
-                found.append(list(mpmath.diffs(function, 0, n, direction=1)))
-            except _REFUSALS:
-                raise ValueError(f"{name} does not accept mpmath numbers: {advice}") from None
-    if not varies_smoothly(function):
+    try:
+        with mpmath.workdps(_DIGITS):
+            first = mpmath.mpf(function(mpmath.mpf(0)))
+        rest = one_sided_taylor(function, mpmath.mpf(0), 1, n)[1:] if n else []
+        precise = varies_smoothly(function)
+    except NotSmooth as error:
+        if not varies_smoothly(function):
+            raise ValueError(f"{name} computes in floating point inside: {advice}") from None
+        raise ValueError(_what_comes_instead(name, error, advice)) from None
+    except REFUSALS:
+        raise ValueError(f"{name} does not accept mpmath numbers: {advice}") from None
+    if not precise:
         raise ValueError(f"{name} computes in floating point inside: {advice}")
-    coarse, fine = found
-    for order, (first, second) in enumerate(zip(coarse, fine, strict=True)):
-        scale = max(abs(second), 1)
-        if not abs(first - second) <= 1e-17 * scale:
-            raise ValueError(
-                f"derivative {order} of {name} at 0 does not settle at high precision: {advice}"
-            )
-    # What the two precisions disagree about altogether is zero.
-    return np.array(
-        [
-            float(second) if abs(second) > abs(first - second) else 0.0
-            for first, second in zip(coarse, fine, strict=True)
-        ]
+    return np.array([float(math.factorial(k) * c) for k, c in enumerate([first, *rest])])
+
+
+def _what_comes_instead(name, error, advice):
+    start = f"derivative {error.order} of {name} at 0 does not settle"
+    if error.power is None:
+        return f"{start} at high precision: {advice} as far as there are some"
+    power, last = error.power, math.ceil(error.power - 1e-6)
+    return (
+        f"{start}: {name} has a term of size x^{power:.4g} there. Expansions in 1/√servers hold "
+        f"to order {last} only, for which {advice} as far as order {last - 1}; after that comes "
+        f"servers^({-(1 + power) / 2:.4g})"
     )
-
-
-def varies_smoothly(function):
-    """Whether slopes over 1e-25 and over 1e-9 agree, which no floating-point function's do."""
-    import mpmath
-
-    with mpmath.workdps(_DIGITS):
-        for x in (mpmath.pi / 100, mpmath.e / 7):
-            fine, coarse = ((function(x + h) - function(x)) / h for h in (1e-25, 1e-9))
-            if abs(fine - coarse) > 1e-5 * (abs(fine) + abs(coarse)) + 1e-15:
-                return False
-    return True
 
 
 def _log_value(f, x):
@@ -469,8 +793,12 @@ def _log_slope(f, x):
 
     with mpmath.workdps(_DIGITS):
         first, second = mpmath.mpf(f(mpmath.mpf(x))), mpmath.mpf(f(mpmath.mpf(2 * x)))
+        if second == 0 and x < 2.0**60:
+            raise ValueError(
+                f"f({2 * x:g}) = 0: pass the x beyond which f vanishes to from_global, as support"
+            )
         if second == 0:
-            raise ArithmeticError("f vanishes or underflows")
+            raise ArithmeticError("f underflows")
         return float((mpmath.log(first) - mpmath.log(second)) / x)
 
 
@@ -479,7 +807,7 @@ def _limit(rate, advice):
     try:
         with np.errstate(all="ignore"):
             values = np.array([rate(2.0**k) for k in range(0, 1000, 8)])
-    except (ImportError, *_REFUSALS):
+    except (ImportError, *REFUSALS):
         raise ValueError(advice) from None
     last, before = values[-1], values[-6]
     if last <= 1e-12 and last <= before:
@@ -505,7 +833,7 @@ def _complex_step_rate(f, x):
         try:
             rates = np.array([one(float(u)) for u in np.ravel(x)])
             ends = [np.array([float(f(float(v))) for v in np.ravel(x) + d]) for d in (0, width)]
-        except _REFUSALS:
+        except REFUSALS:
             raise ValueError(advice) from None
         slopes = -np.diff(np.log(ends), axis=0)[0] / width
     usable = np.isfinite(slopes)

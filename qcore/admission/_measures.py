@@ -5,27 +5,19 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import zeta
+from scipy.special import gammaln
 
 from qcore._numerics import checks
 from qcore._numerics.sums import Sequence, sum_sequence
-from qcore.admission._profiles import (
-    LOG_ROUNDING,
-    FiniteBuffer,
-    ModifiedDrift,
-    NoWaiting,
-    OpenAdmission,
-    PowerDecay,
-    ScalingProfile,
-)
+from qcore.admission._profiles import LOG_ROUNDING, ScalingProfile
 from qcore.erlang import inverse_erlang_b, log_erlang_b
 from qcore.errors import UnstableSystem
 
 _MOST_STATES = 20_000_000
 _LARGEST = 1e18  # number of servers, traffic intensity and load
 _NEGLIGIBLE = 44.0  # exp(−44) = 8e-20
+_NORMAL = 1e-290  # a load below may be rounded by more than others
 _INFINITE = 1e300  # an infinite a, as far as probabilities can tell
-_HURWITZ_UP_TO = 2.0
 
 
 def is_stable(servers, traffic_intensity, profile, control=None):
@@ -314,9 +306,10 @@ def _serving(s, load):
 
 def _waiting(s, rho, profile, control, reach):
     """Return ln(π_{s+n}/π_s) for n = 0, 1, … until it is below −reach for good."""
-    ratios = _closed_ratio(s, rho, profile, control)
-    if ratios is not None:
-        log_ratio, places = ratios
+    constant = profile.constant_refusal(math.sqrt(s), control)
+    if constant is not None:
+        refused, places = constant
+        log_ratio = _log(rho) + math.log1p(-refused)
         if log_ratio < 0:
             places = min(places, math.ceil(reach / -log_ratio))
         _require_few(places)
@@ -362,19 +355,12 @@ class _Sums:
 
 def _sums(s, rho, profile, control):
     _require_stable(s, rho, profile, control)
-    h = 1 / math.sqrt(s)
-    match profile:
-        case NoWaiting():
-            return _Sums(1.0, 1.0)
-        case OpenAdmission():
-            return _Sums(1 / (1 - rho), 0.0)
-        case ModifiedDrift():
-            refused = _modified_drift_refusal(profile.rate * h, control)
-            return _Sums(1 / ((1 - rho) + rho * refused), refused)
-        case FiniteBuffer():
-            return _finite_buffer_sums(rho, profile.places(s))
-        case PowerDecay() if rho == 1 and profile.exponent <= _HURWITZ_UP_TO:
-            return _at_critical_load(_hurwitz_ratio(profile.exponent, math.sqrt(s)))
+    root = math.sqrt(s)
+    constant = profile.constant_refusal(root, control)
+    if constant is not None:
+        return _geometric_sums(rho, *constant)
+    if rho == 1 and (total := profile.critical_sum(root)) is not None:
+        return _Sums(total, 1 / total)
     if rho == 0:
         terms = _terms(s, 1.0, profile, control)
         return _Sums(1.0, float(terms.direct(0, 1, 0.0)[1][0]))
@@ -399,39 +385,36 @@ def _sums(s, rho, profile, control):
     return _Sums(1 + waiting, (1 - (1 - rho) / rho * waiting) / (1 + waiting))
 
 
-def _at_critical_load(total):
-    return _Sums(total, 1 / total)
-
-
-def _hurwitz_ratio(exponent, root):
-    """Σ(1 + n/√s)^(−ν) over n ≥ 0."""
-    return float(zeta(exponent, root)) * root**exponent
-
-
-def _modified_drift_refusal(scaled_rate, control):
-    """1 − p_s(k), which does not depend on k, from −ln p/√s."""
-    if control == "global":
-        return -math.expm1(-scaled_rate)
-    return scaled_rate / (1 + scaled_rate)
-
-
-def _finite_buffer_sums(rho, places):
-    """Geometric sums of ρⁿ over n = 0, …, places; only an arrival at the last is rejected."""
-    if rho == 1:
-        return _at_critical_load(places + 1.0)
-    if rho < 1:
-        total = -math.expm1((places + 1) * _log(rho)) / (1 - rho) if rho > 0 else 1.0
-        return _Sums(total, rho**places / total)
-    exponent = (places + 1) * _log(rho)
-    total = math.expm1(exponent) / (rho - 1) if exponent < 700 else math.inf
-    return _Sums(total, (rho - 1) / rho / -math.expm1(-exponent))
+def _geometric_sums(rho, refused, places):
+    """Geometric sums of (ρ(1 − refused))ⁿ over n = 0, …, places; at the last all are refused."""
+    ratio, gap = rho * (1 - refused), (1 - rho) + rho * refused  # 1 − ratio without cancellation
+    if places == math.inf:
+        return _Sums(1 / gap, refused)
+    if ratio == 0 or places == 0:
+        return _Sums(1.0, 1.0 if places == 0 else refused)
+    if gap == 0:
+        total, last = places + 1.0, 1 / (places + 1.0)
+    else:
+        exponent = (places + 1) * (_log(rho) + math.log1p(-refused))
+        total = math.expm1(exponent) / -gap if exponent < 700 else math.inf
+        if gap > 0:
+            last = ratio**places / total
+        else:
+            last = gap / ratio / math.expm1(-exponent)
+    return _Sums(total, refused + (1 - refused) * last)
 
 
 def _delay(s, rho, sums):
     """D_s = S/(S + 1/B_s − 1) with S = 1 + F_s."""
-    load = s * rho
-    if load == 0:
+    if rho == 0:
         return 0.0
+    load = s * rho
+    if load < _NORMAL:
+        # B = load^s/Γ(s + 1), as what follows the leading term is below rounding.
+        log_blocking = s * (math.log(s) + math.log(rho)) - float(gammaln(s + 1))
+        if log_blocking < -700:
+            return math.exp(log_blocking + math.log(sums.all))
+        return 1 / (1 + math.expm1(-log_blocking) / sums.all)
     # The rounding of the load, times the derivative of ln B: it shows for very many servers.
     rounding = float(Fraction(s) * Fraction(rho) - Fraction(load))
     inverse = inverse_erlang_b(s, load)
@@ -523,21 +506,6 @@ class _LocalTerms(Sequence):
 def _log_geometric(ratio):
     """Logarithm of the geometric sum 1/(1 − ratio); ∞ where it diverges."""
     return -math.log1p(-ratio) if ratio < 1 else math.inf
-
-
-def _closed_ratio(s, rho, profile, control):
-    """Return (ln of π_{s+n+1}/π_{s+n}, number of waiting places) where the first is constant."""
-    match profile:
-        case NoWaiting():
-            return _log(rho), 0
-        case OpenAdmission():
-            return _log(rho), math.inf
-        case FiniteBuffer():
-            return _log(rho), profile.places(s)
-        case ModifiedDrift():
-            refused = _modified_drift_refusal(profile.rate / math.sqrt(s), control)
-            return _log(rho) + math.log1p(-refused), math.inf
-    return None
 
 
 def _require_stable(s, rho, profile, control):

@@ -3,18 +3,44 @@
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from decimal import Decimal
 
 import numpy as np
-from scipy.special import gammainc
+from scipy.special import gammainc, zeta
 
 from qcore._numerics import checks
 from qcore._numerics.checks import LARGEST
-from qcore._numerics.gaussian import half_gaussian_moments, log_mills
-from qcore._numerics.quadrature import QuadratureError, integrals, log_integral
+from qcore._numerics.gaussian import gaussian_moments, half_gaussian_moments, log_mills
+from qcore._numerics.power_series import digits, exponential_of_polynomial, polynomial, shifted
+from qcore._numerics.power_series import integral as antiderivative
+from qcore._numerics.quadrature import (
+    QuadratureError,
+    integrals,
+    log_integral,
+    log_integral_between,
+)
 
 LOG_ROUNDING = math.log(np.finfo(float).eps)
 _MOST_DERIVATIVES = 1000
+_HURWITZ_UP_TO = 2.0  # the exponent below which sums at critical load end too late
 _LARGEST_LOG = math.log(np.finfo(float).max)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """An interval of the scaled queue length on which a profile is smooth.
+
+    Attributes
+    ----------
+    start, end : float
+        Its ends; the end of the last piece is the profile's support.
+    closed : bool
+        Whether the profile at ``end`` itself belongs to this piece, rather than to the next.
+    """
+
+    start: float
+    end: float
+    closed: bool = True
 
 
 class ScalingProfile(ABC):
@@ -34,17 +60,38 @@ class ScalingProfile(ABC):
         Whether the Laplace transform is finite at ``gamma_min`` too.
     support : float
         f(x) = 0 for x > support (∞ unless admission stops altogether).
+    breaks : tuple of float
+        The increasing x > 0 at which f has a kink or a jump, the support not included.
 
     Notes
     -----
-    A profile of your own is built by `from_global` or `from_local`, or by a subclass that defines
-    ``control``, ``gamma_min``, ``_log_f``, ``_a`` and either of ``_derivatives`` and
-    ``_a_derivatives``; then ``_laplace`` and ``_log_laplace`` may be overridden by closed forms.
+    A profile of your own is built by `from_global` or `from_local`, or is one subclass. It *must*
+    define
+
+    - ``gamma_min``, and ``control`` and ``support`` where they are not as here;
+    - ``_log_f(x)`` and ``_a(x)``, for arrays of x ≥ 0;
+    - ``_derivatives(n)`` or ``_a_derivatives(n)``, of f or of a at 0+: each follows from the other.
+
+    All else follows from these by quadrature and power series. What the expansions of `qcore.qed`
+    ask of a profile is the following, and each may be overridden where more is known:
+
+    - ``breaks``, and with them ``taylor_of_f`` and ``taylor_of_a`` at those x, from either side;
+    - ``rate_polynomial()``, where a is a polynomial up to the support, and ``moments(gamma, n)``
+      in closed form. With both the coefficients of every order are exact to rounding;
+    - ``a_derivatives(x, n)``, the rows a(x), a′(x), …, a⁽ⁿ⁾(x) for an array of x > 0, for local
+      control where a is no polynomial.
+
+    The exact measures ask for ``constant_refusal(root, control)``, where the share of customers
+    refused does not depend on how many wait, and for ``critical_sum(root)``.
+
+    Profiles with the same parameters are equal and hash alike.
     """
 
     control = "global"
     finite_at_gamma_min = False
     support = math.inf
+    breaks = ()
+    a_derivatives = None
     has_exact_ratio = True  # whether _log_ratio is exact relative to itself
     lost_beyond = math.inf  # the x beyond which f(x) > 0 is lost to underflow
 
@@ -122,6 +169,65 @@ class ScalingProfile(ABC):
         n = checks.count("n", n, at_most=_MOST_DERIVATIVES)
         return np.asarray(self._a_derivatives(n), dtype=float) + 0.0
 
+    def pieces(self, control=None):
+        """Return the `Piece` s of x ≥ 0 on which the profile is smooth, up to the support."""
+        ends = [*self.breaks, self.support]
+        return tuple(map(Piece, [0.0, *self.breaks], ends))
+
+    def rate_polynomial(self):
+        """Return a as a polynomial, decimal coefficients from x⁰ on, or None if it is none."""
+
+    def moments(self, gamma, n):
+        """Return ∫xᵏe^{−γx}f(x)dx for k = 0 … n and a decimal γ, as decimals."""
+        return [Decimal(abs(self.laplace(float(gamma), k))) for k in range(n + 1)]
+
+    def taylor_of_f(self, x, n, side):
+        """Return f⁽ᵏ⁾(x)/k!, k = 0 … n, as decimals: limits from above (side = 1) or below (−1)."""
+        rate = self.rate_polynomial()
+        if rate is not None:
+            exponent = -shifted(antiderivative(rate), Decimal(x))
+            scale, exponent[0] = exponent[0].exp(), Decimal(0)
+            return list(scale * exponential_of_polynomial(exponent, n))
+        if x:
+            raise ValueError(f"{self!r} breaks at {x!r}: it must define taylor_of_f there")
+        return _over_factorials(self.derivatives_at_zero(n))
+
+    def taylor_of_a(self, x, n, side):
+        """Return a⁽ᵏ⁾(x)/k!, k = 0 … n, as decimals: limits from above (side = 1) or below (−1)."""
+        rate = self.rate_polynomial()
+        if rate is not None:
+            return [*shifted(rate, Decimal(x)), *[Decimal(0)] * n][: n + 1]
+        if x:
+            raise ValueError(f"{self!r} breaks at {x!r}: it must define taylor_of_a there")
+        return _over_factorials(self.a_derivatives_at_zero(n))
+
+    def rate_jets(self, x, scales, n):
+        """Return the Taylor coefficients a⁽ᵏ⁾(x)/k!, k = 0 … n, at each x, one row for each k.
+
+        ``scales`` gives for each x a length around x over which a is smooth.
+        """
+        if self.a_derivatives is None:
+            raise ValueError(
+                f"profile = {self!r}: the expansion under local control needs derivatives of a; "
+                "give the profile a_derivatives(x, n)"
+            )
+        rows = np.asarray(self.a_derivatives(x, n), dtype=float)
+        if rows.shape != (n + 1, len(x)) or not np.all(np.isfinite(rows)):
+            raise ValueError(
+                f"a_derivatives of {self!r}: must give {n + 1} rows of {len(x)} finite numbers"
+            )
+        factorials = np.array([math.factorial(k) for k in range(n + 1)], dtype=float)
+        return rows / factorials[:, None]
+
+    def constant_refusal(self, root, control):
+        """Return (share refused, places to wait) where the share is the same in all places.
+
+        ``root`` is √servers; None where the share depends on how many wait.
+        """
+
+    def critical_sum(self, root):
+        """Return Σ f(n/root) over n ≥ 0 in closed form, or None if there is none."""
+
     def resolve_control(self, control=None):
         """Return the control to use: ``control``, or the profile's own if it is None."""
         if control is None:
@@ -158,7 +264,7 @@ class ScalingProfile(ABC):
         return values
 
     def _derivatives(self, n):
-        return derivatives_of_f(self._a_derivatives(n))[: n + 1]
+        return derivatives_of_f(self._a_derivatives(n - 1)) if n else np.ones(1)
 
     def _a_derivatives(self, n):
         return derivatives_of_a(self._derivatives(n + 1))
@@ -203,7 +309,7 @@ class ScalingProfile(ABC):
             return n * np.log(x) - gamma * x + self._log_f(x)
 
         try:
-            value = log_integral(log_integrand, self.support - start)
+            value = self._log_integral(log_integrand, start)
             if self.lost_beyond < math.inf:
                 lost = log_integrand(self.lost_beyond - start) + math.log(self.lost_beyond)
                 if lost > value + LOG_ROUNDING:
@@ -214,6 +320,25 @@ class ScalingProfile(ABC):
                 f"gamma = {gamma!r}: the quadrature of derivative {n} of the Laplace transform "
                 f"of {self!r} failed: {error}; pass the transform as laplace(gamma, derivative)"
             ) from None
+
+    def _log_integral(self, log_integrand, start):
+        """Logarithm of the integral over the excess x − start, from one break to the next."""
+        inside = [x - start for x in self.breaks if x > start]
+        if not inside:
+            return log_integral(log_integrand, self.support - start)
+        if self.support < math.inf:
+            inside.append(self.support - start)
+        logs = [
+            log_integral_between(log_integrand, *ends)
+            for ends in zip([0.0, *inside], inside, strict=False)
+        ]
+        if self.support == math.inf:
+            logs.append(log_integral(lambda excess: log_integrand(inside[-1] + excess)))
+        return float(np.logaddexp.reduce(logs))
+
+
+def _over_factorials(derivatives):
+    return [Decimal(value) / math.factorial(k) for k, value in enumerate(derivatives.tolist())]
 
 
 def derivatives_of_a(f):
@@ -274,6 +399,9 @@ class NoWaiting(ScalingProfile):
     def _log_laplace(self, gamma):
         return -math.inf
 
+    def constant_refusal(self, root, control):
+        return 0.0, 0
+
 
 @dataclass(frozen=True)
 class OpenAdmission(ScalingProfile):
@@ -301,6 +429,15 @@ class OpenAdmission(ScalingProfile):
 
     def _log_tail_transform(self, gamma, x):
         return -gamma * x - math.log(gamma)
+
+    def rate_polynomial(self):
+        return polynomial(0)
+
+    def moments(self, gamma, n):
+        return _factorials_over_powers(gamma, n)
+
+    def constant_refusal(self, root, control):
+        return 0.0, math.inf
 
 
 @dataclass(frozen=True)
@@ -347,6 +484,17 @@ class ModifiedDrift(ScalingProfile):
 
     def _log_tail_transform(self, gamma, x):
         return -(gamma + self.rate) * x - math.log(gamma + self.rate)
+
+    def rate_polynomial(self):
+        return polynomial(-Decimal(self.p).ln())
+
+    def moments(self, gamma, n):
+        return _factorials_over_powers(gamma - Decimal(self.p).ln(), n)
+
+    def constant_refusal(self, root, control):
+        if control == "global":
+            return -math.expm1(-self.rate / root), math.inf
+        return self.rate / root / (1 + self.rate / root), math.inf
 
 
 @dataclass(frozen=True)
@@ -404,6 +552,14 @@ class Abandonment(ScalingProfile):
         root = math.sqrt(self.abandonment_rate)
         start = -gamma * x - self.abandonment_rate * x * x / 2
         return start + log_mills(gamma / root + root * x) - math.log(root)
+
+    def rate_polynomial(self):
+        return polynomial(0, self.abandonment_rate)
+
+    def moments(self, gamma, n):
+        root = Decimal(self.abandonment_rate).sqrt()
+        moments = gaussian_moments(-gamma / root, n)
+        return [moment / root ** (k + 1) for k, moment in enumerate(moments)]
 
 
 @dataclass(frozen=True)
@@ -464,6 +620,48 @@ class FiniteBuffer(ScalingProfile):
 
     def _log_tail_transform(self, gamma, x):
         return -gamma * x + FiniteBuffer(self.size - x)._log_laplace(gamma)
+
+    def rate_polynomial(self):
+        return polynomial(0)
+
+    def moments(self, gamma, n):
+        return _moments_up_to(Decimal(self.size), gamma, n)
+
+    def constant_refusal(self, root, control):
+        return 0.0, self.places(root**2)
+
+
+def _factorials_over_powers(x, n):
+    """Return k!/x^(k+1), k = 0 … n."""
+    values = [1 / x]
+    for k in range(1, n + 1):
+        values.append(values[-1] * k / x)
+    return values
+
+
+def _moments_up_to(size, gamma, n):
+    """Return ∫xᵏe^{−γx} over (0, size), k = 0 … n: upwards where γ·size is large, else downwards.
+
+    Both directions use m_k = (k m_{k−1} − size^k e^{−γ size})/γ.
+    """
+    y = gamma * size
+    decay = (-y).exp()
+    if abs(y) > n + 50:
+        values = [(1 - decay) / gamma]
+        for k in range(1, n + 1):
+            values.append((k * values[-1] - size**k * decay) / gamma)
+        return values
+    # The last by e^{−y} Σ y^j/((n + 1) … (n + 1 + j)).
+    term = total = Decimal(1) / (n + 1)
+    j = 0
+    while j < abs(y) or abs(term) > Decimal(10) ** -digits() * abs(total):
+        j += 1
+        term *= y / (n + 1 + j)
+        total += term
+    values = [decay * size ** (n + 1) * total]
+    for k in range(n, 0, -1):
+        values.append((gamma * values[-1] + size**k * decay) / k)
+    return values[::-1]
 
 
 def _truncated_exponential_moment(y, n):
@@ -545,6 +743,11 @@ class PowerDecay(ScalingProfile):
         for k in range(n):
             values[k + 1] = -(self.exponent + k) * values[k]
         return values
+
+    def critical_sum(self, root):
+        if self.exponent > _HURWITZ_UP_TO:
+            return None
+        return float(zeta(self.exponent, root)) * root**self.exponent
 
     def _a_derivatives(self, n):
         values = np.full(n + 1, self.exponent)

@@ -7,26 +7,31 @@ in decimal arithmetic; an evaluation is then a polynomial in ε.
 
 import functools
 import itertools
-import operator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
 
 from qcore._numerics import checks
 from qcore._numerics.power_series import divide, interpolate, precise
-from qcore.admission import FiniteBuffer, ModifiedDrift, NoWaiting, OpenAdmission, ScalingProfile
+from qcore.admission import ScalingProfile
 from qcore.errors import UnstableSystem
-from qcore.qed._waiting_sums import inverse_erlang_b, load_per_server, waiting_sum
+from qcore.qed._waiting_sums import (
+    WaitingSum,
+    inverse_erlang_b,
+    load_per_server,
+    waiting_sum,
+)
 
 HIGHEST_ORDER = 30
 _FARTHEST = 1e9
 _DIGITS = (60, 120, 240, 480, 960, 1920)
 _AGREEMENT = Decimal("1e-18")
 _NOISE = Decimal("1e-40")
+_MOST_POLYNOMIALS = 5000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Expansion:
     r"""A probability as a truncated series in 1/√servers, ready for evaluation.
 
@@ -46,14 +51,16 @@ class Expansion:
         n, the number of corrections.
     leading_power : int
         p: the first term is of order s^(−p/2).
-    coefficients : ndarray
-        c_0 … c_n, shape (n + 1,). For a finite buffer c_k is a polynomial in u − ½, where u is
-        the fractional part of size·√servers: shape (n + 1, n + 1), lowest power first.
-
     Notes
     -----
     The series is asymptotic: for fixed s the terms shrink only up to some order, after which
     more corrections make things worse. `truncation_error` shows where.
+
+    Where the profile breaks, at b_1 < … < b_m say, the c_k depend on s through the fractional
+    parts u_i of b_i·√s: they are polynomials of degree k in each.
+
+    Expansions are equal, and hash alike, if their attributes are; they can be pickled if the
+    profile can.
     """
 
     measure: str
@@ -62,7 +69,19 @@ class Expansion:
     control: str
     order: int
     leading_power: int
-    coefficients: np.ndarray = field(repr=False)
+
+    @property
+    def coefficients(self):
+        """c_0 … c_n, an array of n + 1 numbers; or of polynomials where the profile breaks.
+
+        Each of m breaks adds an axis of length n + 1 with the powers of u_i − ½, lowest first.
+        More than 5000 products of powers are refused: `coefficients_at` has no such limit.
+        """
+        return _polynomials(*self._series(self.order)).copy()
+
+    def coefficients_at(self, servers):
+        """Return c_0 … c_n at ``servers`` (array_like), along a last axis of length n + 1."""
+        return np.moveaxis(self._rows(self._servers(servers), self.order), 0, -1)
 
     def __call__(self, servers):
         """Return the series at ``servers`` (array_like, > max(γ, 0)²), cut off at 0 and 1.
@@ -70,12 +89,22 @@ class Expansion:
         Where too few servers take the truncated series out of [0, 1], the nearer end is
         returned: it is closer to any probability. The coefficients give the series itself.
         """
-        epsilon, fraction = self._point(servers)
-        value = epsilon**self.leading_power * _polynomial(self.coefficients, epsilon, fraction)
+        servers = self._servers(servers)
+        epsilon = 1 / np.sqrt(servers)
+        with np.errstate(over="ignore"):
+            value = np.zeros_like(epsilon)
+            for row in self._rows(servers, self.order)[::-1]:
+                value = value * epsilon + row
+            value = epsilon**self.leading_power * value
+        if np.any(np.isnan(value)):
+            raise ValueError(
+                f"servers = {float(servers[np.isnan(value)].flat[0])!r}: too few for order "
+                f"{self.order}, whose terms overflow"
+            )
         return checks.unwrap(np.clip(value, 0.0, 1.0))
 
     def truncation_error(self, servers):
-        """Return an estimate of the absolute error of the truncation at ``servers``.
+        """Return an estimate of the absolute error of the truncation at ``servers``, at most 1.
 
         It is the sum of the sizes of the next two terms (one alone may vanish by accident), which
         is no bound. If it does not decrease with the order, the order is too high for so few
@@ -86,18 +115,15 @@ class Expansion:
         ValueError
             As for the expansion itself, which is needed to two more orders here.
         """
-        epsilon, fraction = self._point(servers)
-        coefficients = _coefficients(
-            self.measure, self.gamma, self.profile, self.order + 2, self.control
-        )
-        power = self.leading_power + self.order + 1
-        first, second = (
-            np.abs(_polynomial(row[None], epsilon, fraction))
-            for row in coefficients[self.order + 1 :]
-        )
-        return checks.unwrap(epsilon**power * (first + epsilon * second))
+        servers = self._servers(servers)
+        epsilon = 1 / np.sqrt(servers)
+        first, second = np.abs(self._rows(servers, self.order + 2)[self.order + 1 :])
+        with np.errstate(over="ignore"):
+            size = epsilon ** (self.leading_power + self.order + 1) * (first + epsilon * second)
+        # It is not NaN: where both terms vanish there is nothing more to come.
+        return checks.unwrap(np.where((first == 0) & (second == 0), 0.0, np.minimum(size, 1.0)))
 
-    def _point(self, servers):
+    def _servers(self, servers):
         servers = checks.real("servers", servers, above=0)
         root = np.sqrt(servers)
         if np.any(self.gamma >= root):
@@ -105,26 +131,40 @@ class Expansion:
                 f"gamma = {self.gamma!r}: must be below the square root of servers = "
                 f"{float(servers[self.gamma >= root].flat[0])!r}, or there is no load"
             )
-        if not isinstance(self.profile, FiniteBuffer):
-            return 1 / root, None
-        return 1 / root, self.profile.size * root - _places(self.profile.size, root)
+        return servers
+
+    def _series(self, order):
+        return self.measure, _ingredients(self.gamma, self.profile, order, self.control)
+
+    def _rows(self, servers, order):
+        """Return c_0 … c_order at servers, along a first axis."""
+        measure, ingredients = self._series(order)
+        if not ingredients.ends:
+            rows = _polynomials(measure, ingredients).reshape(-1, *[1] * servers.ndim)
+            return np.broadcast_to(rows, (len(rows), *servers.shape))
+        with precise(ingredients.digits):
+            fractions = [_fraction(piece, servers) for piece in ingredients.ends]
+            rows = _coefficients(measure, ingredients, fractions)
+        return _floats(np.array(rows, dtype=object), ingredients)
 
 
-def _places(size, root):
-    """Return the number of n ≥ 1 with n/root ≤ size, as floating point has it in the profile."""
-    places = np.floor(size * root)
-    places = np.where((places + 1) / root <= size, places + 1, places)
-    return np.where(places / root > size, places - 1, places)
+def _fraction(piece, servers):
+    """Return end·√servers − N, N the number of n ≥ 1 with n/√servers up to the end of the piece.
 
-
-def _polynomial(coefficients, epsilon, fraction):
-    """Evaluate Σ c_k ε^k, where c_k is a number or a polynomial in ``fraction`` − ½."""
-    value = np.zeros_like(epsilon)
-    for row in coefficients[::-1]:
-        if fraction is not None:
-            row = np.polynomial.polynomial.polyval(fraction - 0.5, row)
-        value = value * epsilon + row
-    return value
+    N is counted in floating point, as the profile counts. N and the end may be an integer that
+    does not quite fit: then the fraction lies outside [0, 1] by a rounding error, which its
+    polynomials do not mind.
+    """
+    root = np.sqrt(servers)
+    inside = np.less_equal if piece.closed else np.less
+    places = np.floor(piece.end * root)
+    places = np.where(inside((places + 1) / root, piece.end), places + 1, places)
+    places = np.where(inside(places / root, piece.end), places, places - 1)
+    fractions = np.empty(servers.shape, dtype=object)
+    for index, s in np.ndenumerate(servers):
+        scaled = Decimal(piece.end) * Decimal(float(s)).sqrt()
+        fractions[index] = scaled - Decimal(float(places[index]))
+    return fractions
 
 
 def delay_expansion(gamma, profile, order=1, control=None):
@@ -292,7 +332,8 @@ def delay_coefficients(gamma, profile, order, control=None):
     ndarray
         Shape (order + 1,), of the series s^(−p/2) Σ c_k s^(−k/2) with p = 1 for `NoWaiting` and 0
         for every other profile. For a `FiniteBuffer` shape (order + 1, order + 1): row k holds
-        the polynomial c_k in u − ½, u the fractional part of size·√servers.
+        the polynomial c_k in u − ½, u the fractional part of size·√servers. Likewise for every
+        profile that breaks, with an axis for each break; see `Expansion`.
 
     Raises
     ------
@@ -306,7 +347,7 @@ def delay_coefficients(gamma, profile, order, control=None):
     >>> qed.delay_coefficients(0.0, NoWaiting(), 2).round(6)
     array([ 0.797885, -0.424413,  0.159265])
     """
-    return delay_expansion(gamma, profile, order, control).coefficients.copy()
+    return delay_expansion(gamma, profile, order, control).coefficients
 
 
 def rejection_coefficients(gamma, profile, order, control=None):
@@ -314,7 +355,7 @@ def rejection_coefficients(gamma, profile, order, control=None):
 
     As `delay_coefficients`, but p = 1 for every profile: c_0 belongs to s^(−1/2).
     """
-    return rejection_expansion(gamma, profile, order, control).coefficients.copy()
+    return rejection_expansion(gamma, profile, order, control).coefficients
 
 
 def _probability(measure, servers, gamma, profile, order, control):
@@ -345,83 +386,120 @@ def _expansion(measure, gamma, profile, order, control):
             f"gamma = {gamma!r}: there is no expansion at gamma_min itself, where the Laplace "
             "transform has no derivatives"
         )
-    coefficients = _coefficients(measure, gamma, profile, order, control)
-    leading_power = 1 if measure == "rejection" or isinstance(profile, NoWaiting) else 0
-    return Expansion(measure, gamma, profile, control, order, leading_power, coefficients)
+    _ingredients(gamma, profile, order, control)
+    leading_power = 1 if measure == "rejection" or profile.support == 0 else 0
+    return Expansion(measure, gamma, profile, control, order, leading_power)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ingredients:
+    """The series of 1/B_s and of F_s, with as many digits as the coefficients need."""
+
+    digits: int
+    gamma: Decimal
+    profile: ScalingProfile
+    inverse_erlang_b: list
+    waiting: WaitingSum
+    ends: tuple  # the pieces at whose ends the profile breaks
+
+    @property
+    def order(self):
+        return len(self.inverse_erlang_b) - 1
 
 
 @functools.lru_cache(maxsize=256)
-def _coefficients(measure, gamma, profile, order, control):
-    """Return the coefficients, from computations with more and more digits until two agree."""
+def _ingredients(gamma, profile, order, control):
+    """Return the ingredients, from computations with more and more digits until two agree."""
     coarse = None
     for digits in _DIGITS:
         with precise(digits):
-            fine = _decimal_rows(measure, Decimal(gamma), profile, order, control)
-            if coarse is not None and (rows := _agreed(coarse, fine)) is not None:
-                break
+            waiting = waiting_sum(profile, Decimal(gamma), order, control)
+            ends = profile.pieces(control)[: len(waiting.ends)] if waiting.ends else ()
+            inverse = inverse_erlang_b(Decimal(gamma), order)
+            ingredients = _Ingredients(digits, Decimal(gamma), profile, inverse, waiting, ends)
+            fine = [_sampled(measure, ingredients) for measure in ("delay", "rejection")]
+            if coarse is not None and all(map(_agree, coarse, fine)):
+                return ingredients
         coarse = fine
-    else:
-        raise ValueError(f"order = {order!r}: too high for gamma = {gamma!r} and {profile!r}")
-    coefficients = rows.astype(float)
+    raise ValueError(f"order = {order!r}: too high for gamma = {gamma!r} and {profile!r}")
+
+
+def _sampled(measure, ingredients):
+    """Return the coefficients for a few values of the fractional parts, all of them equal."""
+    samples = np.array([Decimal(i) / 4 for i in range(5 if ingredients.ends else 1)])
+    rows = _coefficients(measure, ingredients, [samples] * len(ingredients.ends))
+    return np.array([row + 0 * samples for row in rows])
+
+
+def _agree(coarse, fine):
+    change = np.abs(fine - coarse).max(axis=1)
+    return not np.any(change > _AGREEMENT * np.abs(fine).max(axis=1) + _noise(fine))
+
+
+def _noise(rows):
+    """Return what is negligible in each row: 1e-40 of any coefficient so far."""
+    sizes = np.abs(rows).reshape(len(rows), -1).max(axis=1)
+    return _NOISE * np.array(list(itertools.accumulate(sizes, max)), dtype=object)
+
+
+def _floats(rows, ingredients):
+    """Return decimal rows as floats, and zero for what is left of a cancellation."""
+    noise = _noise(rows).reshape(-1, *[1] * (rows.ndim - 1))
+    coefficients = np.where(np.abs(rows) > noise, rows, Decimal(0)).astype(float)
     if not np.all(np.isfinite(coefficients)):
         raise ValueError(
-            f"order = {order!r}: the coefficients at gamma = {gamma!r} exceed the largest "
-            "floating-point number; ask for a lower order"
+            f"order = {ingredients.order!r}: the coefficients at gamma = "
+            f"{float(ingredients.gamma)!r} exceed the largest floating-point number; ask for a "
+            "lower order"
         )
-    if not isinstance(profile, FiniteBuffer):
-        coefficients = coefficients[:, 0]
-    coefficients.flags.writeable = False
     return coefficients
 
 
-def _agreed(coarse, fine):
-    """Return the finer rows if the coarser ones agree with them, otherwise None.
-
-    What is below 1e-40 of a coefficient before it is a cancellation, and is set to zero.
-    """
-    sizes = np.abs(fine).max(axis=1)
-    noise = _NOISE * np.array(list(itertools.accumulate(sizes, max)), dtype=object)
-    if np.any(np.abs(fine - coarse).max(axis=1) > _AGREEMENT * sizes + noise):
-        return None
-    return np.where(np.abs(fine) > noise[:, None], fine, Decimal(0))
-
-
-def _decimal_rows(measure, gamma, profile, order, control):
-    if isinstance(profile, FiniteBuffer):
-        return _polynomials_in_fraction(measure, gamma, profile, order, control)
-    series = _series(measure, gamma, profile, order, control, None)
-    return np.array(series, dtype=object)[:, None]
-
-
-def _polynomials_in_fraction(measure, gamma, profile, order, control):
-    """Return the coefficients as polynomials in fraction − ½: that of ε^k has degree k."""
-    nodes = [Decimal(i) / max(order, 1) - Decimal("0.5") for i in range(order + 1)]
-    series = [
-        _series(measure, gamma, profile, order, control, node + Decimal("0.5")) for node in nodes
-    ]
-    rows = np.full((order + 1, order + 1), Decimal(0), dtype=object)
-    for k, values in enumerate(zip(*series, strict=True)):
-        rows[k, : k + 1] = interpolate(nodes[: k + 1], values[: k + 1])
-    return rows
+@functools.lru_cache(maxsize=256)
+def _polynomials(measure, ingredients):
+    """Return the coefficients as polynomials in fractions − ½: that of ε^k has degree k in each."""
+    order, breaks = ingredients.order, len(ingredients.ends)
+    if breaks > 1 and (order + 1) ** breaks > _MOST_POLYNOMIALS:
+        raise ValueError(
+            f"order = {order!r}: with {breaks} breaks the coefficients are polynomials of "
+            f"{(order + 1) ** breaks} products of powers; use coefficients_at of the expansion"
+        )
+    with precise(ingredients.digits):
+        nodes = [Decimal(i) / max(order, 1) - Decimal("0.5") for i in range(order + 1)]
+        grids = np.meshgrid(*[np.array(nodes) + Decimal("0.5")] * breaks, indexing="ij")
+        rows = _coefficients(measure, ingredients, grids)
+        result = np.full((order + 1,) * (breaks + 1), Decimal(0), dtype=object)
+        for k, values in enumerate(rows):
+            inside = (slice(k + 1),) * breaks
+            # Where no break enters yet the row is one number.
+            values = np.broadcast_to(np.asarray(values, dtype=object), result.shape[1:])[inside]
+            for axis in range(breaks):
+                values = np.apply_along_axis(
+                    lambda line: interpolate(nodes[: len(line)], list(line)), axis, values
+                )
+            result[(k, *inside)] = values
+        return _floats(result, ingredients)
 
 
-def _series(measure, gamma, profile, order, control, fraction):
-    """Return the coefficients after the leading power, as decimals."""
-    if measure == "rejection" and _admits_all(profile):
+def _coefficients(measure, ingredients, fractions):
+    """Return the coefficients after the leading power, decimals or arrays like the fractions."""
+    waiting, order = ingredients.waiting(fractions), ingredients.order
+    if measure == "rejection" and _admits_all(ingredients.profile):
         return [Decimal(0)] * (order + 1)
-    waiting = waiting_sum(profile, gamma, order, control, fraction)
-    denominator = list(map(operator.add, inverse_erlang_b(gamma, order), waiting))
+    denominator = list(map(np.add, ingredients.inverse_erlang_b, waiting))
     if measure == "rejection":
-        numerator = [-gamma * c for c in divide(waiting, load_per_server(gamma, order))]
-        numerator[0] += 1
-    elif isinstance(profile, NoWaiting):
+        load = load_per_server(ingredients.gamma, order)
+        numerator = [-ingredients.gamma * c for c in divide(waiting, load)]
+        numerator[0] = numerator[0] + 1
+    elif ingredients.profile.support == 0:
         numerator = [Decimal(1), *[Decimal(0)] * order]
     else:
         numerator = list(waiting)
         if order >= 1:
-            numerator[1] += 1
+            numerator[1] = numerator[1] + 1
     return divide(numerator, denominator)
 
 
 def _admits_all(profile):
-    return isinstance(profile, OpenAdmission) or profile == ModifiedDrift(1.0)
+    rate = profile.rate_polynomial()
+    return rate is not None and not np.any(rate) and profile.support == np.inf

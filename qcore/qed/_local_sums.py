@@ -6,6 +6,7 @@ x and at 0. Here all are functions tabulated at Gauss–Legendre nodes.
 """
 
 import functools
+import itertools
 import math
 from dataclasses import dataclass
 from decimal import Decimal
@@ -14,7 +15,6 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from qcore._numerics.power_series import bernoulli_over_index, exponential
-from qcore.qed._rate_derivatives import rate_jets
 
 _NODES_PER_PANEL = 16
 _FEWEST_PANELS = 8
@@ -26,52 +26,79 @@ _WORST_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
+class LocalIntegrals:
+    """Integrals over the pieces of a profile, as decimals.
+
+    Attributes
+    ----------
+    integrals : list
+        For each piece that matters ∫f(x)e^{−γx}C_j(x)dx, j = 0 … order, without what breaks add.
+    up_to : dict
+        For 0 and each end of a piece the integrals of a, a², …, a^(order + 1) from 0 to there.
+    """
+
+    integrals: list
+    up_to: dict
+
+
+@dataclass(frozen=True)
 class _Tabulated:
     """One quadrature of all integrals; the arrays have an element for each order."""
 
     log_scale: float
-    integrals: np.ndarray
+    integrals: np.ndarray  # and a column for each piece
+    powers: np.ndarray  # the integral of each power of a over each piece
     sizes: np.ndarray  # integrals of absolute values
     rounding: np.ndarray  # bounds of the effect of rounding in the integrands
     last: np.ndarray  # absolute values of the last term of each quadrature
 
 
 def local_integrals(profile, gamma, order):
-    r"""Return :math:`\int_0^\infty f(x)e^{-γx}C_j(x)\,dx`, j = 0 … order, as decimals."""
-    log_scale, integrals = _scaled_integrals(profile, gamma, order)
-    scale = Decimal(log_scale).exp()
-    return [Decimal(value) * scale for value in integrals]
+    r"""Return the `LocalIntegrals` of a profile for order ≥ 1."""
+    ends, found = _settled(profile, gamma, order)
+    scale = Decimal(found.log_scale).exp()
+    sums = np.cumsum(found.powers, axis=1).T.tolist()
+    zero = [Decimal(0)] * (order + 1)
+    return LocalIntegrals(
+        [[Decimal(value) * scale for value in column] for column in found.integrals.T.tolist()],
+        {0.0: zero} | {x: list(map(Decimal, row)) for x, row in zip(ends, sums, strict=False)},
+    )
 
 
 @functools.lru_cache(maxsize=64)
-def _scaled_integrals(profile, gamma, order):
-    """Return the logarithm of a scale, and the integrals over that scale.
+def _settled(profile, gamma, order):
+    """Return the finite ends of pieces that matter, and the `_Tabulated` integrals.
 
     The number of panels doubles until every integral has settled to 1e-13 of the integral of
     its absolute value, or to the rounding error of the integrand; a ValueError says so if that
     does not happen, or if rounding leaves fewer than six digits.
     """
+    pieces = profile.pieces("local")
+    breaks = [piece.end for piece in pieces if piece.end < math.inf]
     drop = 60.0
     panels = _FEWEST_PANELS
     coarse = None
     end = _end_of_range(profile, gamma, drop)
     while panels <= _MOST_PANELS:
-        fine = _tabulate(profile, gamma, order, end, panels)
-        if np.any(fine.last > _NEGLIGIBLE * fine.sizes):
+        edges = [0.0, *(x for x in breaks if x < end)]
+        edges.append(min(end, profile.support))
+        fine = _tabulate(profile, gamma, order, edges, panels)
+        if edges[-1] < profile.support and np.any(fine.last > _NEGLIGIBLE * fine.sizes):
             drop *= 1.5
             coarse, end = None, _end_of_range(profile, gamma, drop)
             continue
         if coarse is not None:
             shift = math.exp(coarse.log_scale - fine.log_scale)
-            change = np.abs(fine.integrals - shift * coarse.integrals)
+            change = np.abs(fine.integrals - shift * coarse.integrals).max(axis=1)
             if np.all(change <= _TOLERANCE * fine.sizes + fine.rounding):
                 _refuse_rounding(profile, fine)
-                return fine.log_scale, fine.integrals.tolist()
+                return [x for x in breaks if x <= edges[-1]], fine
         coarse = fine
         panels *= 2
     raise ValueError(
         f"profile = {profile!r}: the integrals of the expansion under local control do not "
-        f"settle (relative change {np.max(change / fine.sizes):.1e}); a(x) must be smooth"
+        f"settle (relative change {np.max(change / fine.sizes):.1e}); a(x) must be smooth except "
+        "at 0 and at the breaks of the profile"
     )
 
 
@@ -99,6 +126,8 @@ def _end_of_range(profile, gamma, drop):
     while (height := log_weight(right)) > peak - drop:
         peak = max(peak, height)
         left, right = right, 2 * right
+        if right > profile.support:
+            return profile.support
         if right > 2.0**60:
             raise ValueError(
                 f"gamma = {gamma!r}: too close to gamma_min = {profile.gamma_min:g} for the "
@@ -113,22 +142,28 @@ def _end_of_range(profile, gamma, drop):
     return right
 
 
-def _tabulate(profile, gamma, order, end, panels):
+def _tabulate(profile, gamma, order, ends, panels):
     nodes, weights, primitive = _collocation()
-    # Narrow panels near 0, where most profiles bend most.
-    edges = end * (np.arange(panels + 1) / panels) ** 3
+    # Narrow panels near the start of a piece, where most profiles bend most.
+    shape = (np.arange(panels + 1) / panels) ** 3
+    edges = np.concatenate(
+        [[0.0], *(start + (end - start) * shape[1:] for start, end in itertools.pairwise(ends))]
+    )
     half = np.diff(edges)[:, None] / 2
     x = (edges[:-1, None] + half * (1 + nodes)).ravel()
+    by_piece = (len(ends) - 1, -1)
+
+    def integral_of(values):
+        """Return the integrals over all panels, and up to each node within its panel."""
+        pieces = half * values.reshape(len(half), -1)
+        return pieces @ weights, pieces @ primitive.T
 
     def running_integral(values):
-        pieces = half * values.reshape(panels, -1)
-        totals = pieces @ weights
-        before = np.cumsum(totals) - totals
-        return (before[:, None] + pieces @ primitive.T).ravel()
+        totals, within = integral_of(values)
+        return ((np.cumsum(totals) - totals)[:, None] + within).ravel()
 
-    jet = rate_jets(profile, x, np.repeat(2 * half, len(nodes)), order)
-    factorials = [math.factorial(k) for k in range(order + 1)]
-    at_zero = profile.a_derivatives_at_zero(order) / np.array(factorials, dtype=float)
+    jet = profile.rate_jets(x, np.repeat(2 * half, len(nodes)), order - 1)
+    at_zero = np.array(profile.taylor_of_a(0.0, order - 1, 1), dtype=float)
     log_weight = -gamma * x - running_integral(jet[0])
     log_scale = log_weight.max()
     weight = np.exp(log_weight - log_scale) * (half * weights).ravel()
@@ -140,10 +175,12 @@ def _tabulate(profile, gamma, order, end, panels):
     products = np.array(exponential(exponent, np.multiply, one)) * weight
     bounds = np.array(exponential(majorant, np.multiply, one)) * weight
     sizes = np.abs(products).sum(axis=1)
-    exponents = abs(gamma) * end * sizes
+    exponents = abs(gamma) * ends[-1] * sizes
+    powers = [integral_of(jet[0] ** m)[0].reshape(by_piece) for m in range(1, order + 2)]
     return _Tabulated(
         log_scale=log_scale,
-        integrals=products.sum(axis=1),
+        integrals=products.reshape(len(products), *by_piece).sum(axis=2),
+        powers=np.array(powers).sum(axis=2),
         # A coefficient that vanishes identically leaves rounding errors: measure by the first.
         sizes=np.maximum(sizes, 1e-3 * sizes[0]),
         rounding=_ROUNDING * (bounds.sum(axis=1) + exponents),
@@ -153,7 +190,7 @@ def _tabulate(profile, gamma, order, end, panels):
 
 def _exponent_terms(jet, at_zero, gamma, x, running_integral):
     """Return for each order the terms of ln(q_s/f) + x(γ − γ_s); see `_waiting_sums`."""
-    order = len(jet) - 1
+    order = len(jet)
     terms = [[]] + [[-(gamma ** (k + 1)) / (k + 1) * x] for k in range(1, order + 1)]
     power, power_at_zero = jet, at_zero
     for m in range(1, order + 2):

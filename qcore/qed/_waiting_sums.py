@@ -7,29 +7,39 @@ With ρ = 1 − γε, f the scaling profile and a = −f′/f,
     \frac1{B_s} = \frac1\varepsilon \sum_k J_k \varepsilon^k, \qquad
     F_s = \sum_{n \ge 0} q_s(n)\,\rho^{n+1} = \frac1\varepsilon \sum_k S_k \varepsilon^k.
 
-`inverse_erlang_b` returns J, `waiting_sum` returns S, as lists of decimals; both are to be
-called within `power_series.precise`.
+`inverse_erlang_b` returns J, as a list of decimals, and `waiting_sum` returns S, as a `WaitingSum`;
+both are to be called within `power_series.precise`.
+
+S comes from Euler–Maclaurin on each piece of the profile. A piece from b to c, on which
+the terms are g(nε; ε), contributes
+
+.. math:: \int_b^c g + \sum_{k \ge 1} \frac{(-ε)^k}{k!} \Bigl[
+          B_k(u_c)\,g^{(k-1)}(c-) - B_k(u_b)\,g^{(k-1)}(b+)\Bigr]
+
+with the fractional parts u of b/ε and c/ε: the periodic Bernoulli polynomials. The piece that
+begins at 0 has u = 0 there, which gives the usual formula.
 """
 
 import functools
 import math
+from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
 
-from qcore import admission
 from qcore._numerics.gaussian import gaussian_moments
 from qcore._numerics.power_series import (
     add,
     bernoulli_over_index,
+    bernoulli_polynomials_over_index,
     derivative,
     digits,
-    divide,
     exponential,
     exponential_of_polynomial,
     integral,
     multiply,
     polynomial,
+    shifted,
     truncated_product,
 )
 from qcore.qed._local_sums import local_integrals
@@ -71,117 +81,149 @@ def load_per_server(gamma, order):
     return [Decimal(1), -gamma, *[Decimal(0)] * order][: order + 1]
 
 
-def waiting_sum(profile, gamma, order, control, fraction):
-    """Return S_0 … S_order; ``fraction`` is that of size·√servers if the buffer is finite."""
-    match profile:
-        case admission.NoWaiting():
-            return [Decimal(0)] * (order + 1)
-        case admission.OpenAdmission():
-            return _constant_rate(Decimal(0), gamma, order, control)
-        case admission.ModifiedDrift():
-            return _constant_rate(-Decimal(profile.p).ln(), gamma, order, control)
-        case admission.FiniteBuffer():
-            return _finite_buffer(Decimal(profile.size), gamma, order, fraction)
-        case admission.Abandonment():
-            return _abandonment(Decimal(profile.abandonment_rate), gamma, order, control)
-    if profile.support < math.inf:
-        raise ValueError(
-            f"profile = {profile!r}: f vanishes beyond {profile.support!r}, but the expansion is "
-            "for profiles that are smooth for all x > 0, and for FiniteBuffer"
-        )
-    if control == "global":
-        return _smooth_global(profile, gamma, order)
-    return _smooth_local(profile, gamma, order)
+@dataclass(frozen=True)
+class WaitingSum:
+    r"""The series S as a function of the fractional parts u of break·√servers.
 
-
-def _constant_rate(a, gamma, order, control):
-    """a(x) = a: the sum is geometric, with the ratio r = ρe^{−aε}, or r = ρ/(1 + aε)."""
-    if control == "local":
-        return [coefficient / (gamma + a) for coefficient in load_per_server(gamma, order)]
-    decay = list(exponential_of_polynomial([0, -a], order + 1))
-    ratio = multiply(load_per_server(gamma, order + 1), decay)
-    return divide(ratio, [-r for r in ratio[1:]])
-
-
-def _finite_buffer(size, gamma, order, fraction):
-    r"""f = 1 up to ``size``: a geometric sum of N = size/ε − ``fraction`` terms.
-
-    S = ρ(1 − ρ^N)/γ, and ρ^N = exp(−γ(size + w)), where
-
-    .. math:: size + w = (size - fraction\,ε) \sum_{j \ge 0} \frac{(γε)^j}{j + 1}.
+    Each end of a piece has a table T: its terms of order ε^l are Σ_k T[l][k − 1] B_k(u)/k. Under
+    local control a break at b also multiplies all later terms by the exponential of such a series,
+    since then q_s is a product over all smaller x.
     """
-    logarithm = [power / (j + 1) for j, power in enumerate(_powers(gamma, order))]
-    w = multiply([size, -fraction, *[Decimal(0)] * order], logarithm)
-    # (1 − e^{−γw})/γ = y solves y′ = w′(1 − γy): no division by γ.
-    y = [Decimal(0)]
-    for k in range(1, order + 1):
-        y.append(w[k] - gamma * sum(j * w[j] * y[k - j] for j in range(1, k + 1)) / k)
-    decay = (-gamma * size).exp()
-    terms = [decay * coefficient for coefficient in y]
-    terms[0] = _mean_decay(gamma * size) * size
-    return multiply(terms, load_per_server(gamma, order))
+
+    integrals: list  # a series for each piece
+    starts: list  # a table for each piece
+    ends: list  # a table for each break
+    passages: list  # a table for each break but the support; empty under global control
+
+    def __call__(self, fractions=()):
+        """Return S_0 … S_order for one decimal, or array of decimals, for each break."""
+        order = len(self.integrals[0]) - 1
+        bernoulli = [bernoulli_polynomials_over_index(u, order) for u in (Decimal(0), *fractions)]
+        total, factor = [Decimal(0)] * (order + 1), None
+        for i, piece in enumerate(self.integrals):
+            series = list(map(np.subtract, piece, _at_end(self.starts[i], bernoulli[i])))
+            if i < len(self.ends):
+                series = list(map(np.add, series, _at_end(self.ends[i], bernoulli[i + 1])))
+            total = list(map(np.add, total, multiply(factor, series) if factor else series))
+            if i < len(self.passages):
+                passage = _exponential(_at_end(self.passages[i], bernoulli[i + 1]))
+                factor = multiply(factor, passage) if factor else passage
+        return total
 
 
-def _powers(base, n):
-    """Return base^0 … base^n; decimal arithmetic has no 0^0."""
-    return [Decimal(1), *(base**k for k in range(1, n + 1))]
+def _exponential(series):
+    """Return the exponential of a series without constant: of numbers or arrays."""
+    result = [Decimal(1)]
+    for k in range(1, len(series)):
+        result.append(sum(j * series[j] * result[k - j] for j in range(1, k + 1)) / k)
+    return result
 
 
-def _mean_decay(y):
-    """Return (1 − e^{−y})/y."""
-    if abs(y) < Decimal("1e-30"):
-        return 1 - y / 2 + y * y / 6
-    return (1 - (-y).exp()) / y
+def _at_end(table, bernoulli):
+    return [sum(map(np.multiply, row, bernoulli), Decimal(0)) for row in table]
 
 
-def _abandonment(rate, gamma, order, control):
-    """a(x) = rate·x: every integral is a moment of a Gaussian."""
-    root = rate.sqrt()
-    moments = gaussian_moments(-gamma / root, 3 * order)
-    scaled = [moment / root ** (k + 1) for k, moment in enumerate(moments)]
-    exponent = _tilting(gamma, order)
-    if control == "local":
-        exponent = map(add, exponent, _log_ratio(polynomial(0, rate), order))
-    weight = exponential_of_polynomial([0, -gamma, -rate / 2], order)
-    factors = exponential(list(exponent), np.convolve, polynomial(1))
-    integrals = [np.dot(factor, scaled[: len(factor)]) for factor in factors]
-    return _euler_maclaurin(integrals, weight, factors)
+def _end_table(jets, order):
+    """Return T from the Taylor coefficients of g: ``jets`` has a row for each power of ε in g."""
+    table = [[Decimal(0)] * order for _ in range(order + 1)]
+    for j, jet in enumerate(jets):
+        for k, value in enumerate(jet[: max(order - j, 0)], start=1):
+            table[j + k][k - 1] += (-1) ** k * value
+    return table
 
 
-def _smooth_global(profile, gamma, order):
-    """q_s(n) = f((n + 1)ε): the factors are polynomials, integrated by derivatives of L."""
-    moments, f = _global_data(profile, float(gamma), order)
-    decay = list(exponential_of_polynomial([0, -gamma], order))
-    factors = exponential(_tilting(gamma, order), np.convolve, polynomial(1))
-    integrals = [np.dot(factor, moments[: len(factor)]) for factor in factors]
-    return _euler_maclaurin(integrals, multiply(f, decay), factors)
+def waiting_sum(profile, gamma, order, control):
+    """Return S to the given order as a `WaitingSum`."""
+    if profile.support == 0:
+        return _smooth([Decimal(0)] * (order + 1))
+    if order == 0:
+        return _smooth(list(_moments(profile, gamma, 0, digits())))
+    if control == "global":
+        return _by_moments(profile, gamma, _tilting(gamma, order), control)
+    rate = profile.rate_polynomial()
+    if rate is not None:
+        exponent = map(add, _tilting(gamma, order), _log_ratio(rate, order))
+        return _by_moments(profile, gamma, exponent, control)
+    return _by_quadrature(profile, gamma, order)
 
 
-@functools.lru_cache(maxsize=64)
-def _global_data(profile, gamma, order):
-    """Return the moments (−1)^k L^(k)(γ) and the Taylor coefficients of f at 0."""
-    # At γ = 0, γ_s = 0 too, and L(0) alone is needed (and may alone be finite).
-    moments = [
-        Decimal((-1) ** k * profile.laplace(gamma, derivative=k)) if k == 0 or gamma else Decimal(0)
-        for k in range(order + 1)
+def _smooth(series):
+    return WaitingSum([series], [[[]] * len(series)], [], [])
+
+
+@functools.lru_cache(maxsize=256)
+def _moments(profile, gamma, n, _digits):
+    return profile.moments(gamma, n)
+
+
+def _by_moments(profile, gamma, exponent, control):
+    """g = f e^{−γx} exp(exponent), polynomials in x: the integrals are moments of f."""
+    factors = [
+        np.trim_zeros(factor, "b")
+        for factor in exponential(list(exponent), np.convolve, polynomial(1))
     ]
-    f = [
-        Decimal(value) / math.factorial(k)
-        for k, value in enumerate(profile.derivatives_at_zero(order).tolist())
-    ]
-    return moments, f
+    order = len(factors) - 1
+    moments = _moments(profile, gamma, max(map(len, factors)) - 1, digits())
+    total = [sum(map(np.multiply, factor, moments), Decimal(0)) for factor in factors]
+    pieces = profile.pieces(control)
+
+    def table(x, side):
+        weight = np.convolve(
+            profile.taylor_of_f(x, order - 1, side),
+            (-gamma * Decimal(x)).exp() * exponential_of_polynomial([0, -gamma], order - 1),
+        )[:order]
+        jets = [np.convolve(weight, shifted(p, Decimal(x))) if len(p) else p for p in factors]
+        return _end_table(jets, order)
+
+    return WaitingSum(
+        # What is one piece's and what another's does not matter, as no factor comes between.
+        [total, *([Decimal(0)] * (order + 1) for _ in pieces[1:])],
+        [table(piece.start, 1) for piece in pieces],
+        [table(piece.end, -1) for piece in pieces if piece.end < np.inf],
+        [],
+    )
 
 
-def _smooth_local(profile, gamma, order):
-    """p_s(k) = 1/(1 + a((k + 1)ε)ε) for a smooth a: the integrals are done numerically."""
-    a = profile.a_derivatives_at_zero(order)
-    taylor = polynomial(*(Decimal(c) / math.factorial(k) for k, c in enumerate(a.tolist())))
-    integrals = local_integrals(profile, float(gamma), order)
+def _by_quadrature(profile, gamma, order):
+    """p_s(k) = 1/(1 + a((k + 1)ε)ε) for any a: the integrals are done numerically."""
+    pieces = profile.pieces("local")
+    known = local_integrals(profile, float(gamma), order)
+    pieces = pieces[: len(known.integrals)]
     product = truncated_product(order)
-    exponent = map(add, _tilting(gamma, order), _log_ratio(taylor, order, product))
-    factors = exponential([p[: order + 1] for p in exponent], product, polynomial(1))
-    weight = exponential_of_polynomial(-integral(add(taylor, polynomial(gamma))), order)
-    return _euler_maclaurin(integrals, weight, factors)
+    at_zero = profile.taylor_of_a(0.0, order - 1, 1)
+
+    def rate(x, side):
+        return polynomial(*profile.taylor_of_a(x, order - 1, side))
+
+    def table(x, side):
+        a, up_to = rate(x, side), known.up_to[x]
+        exponent = map(
+            add,
+            (shifted(p, Decimal(x)) for p in _tilting(gamma, order)),
+            _log_ratio(a, order, product, up_to, polynomial(*at_zero)),
+        )
+        exponent = [p[:order] for p in exponent]
+        # At a break the exponent does not vanish at h = 0, but its constants are plain numbers.
+        factors = exponential(exponent, product, polynomial(1))
+        weight = (-up_to[0] - gamma * Decimal(x)).exp() * exponential_of_polynomial(
+            -integral(add(a, polynomial(gamma))), order - 1
+        )
+        return _end_table([np.convolve(weight, factor) for factor in factors], order)
+
+    def passage(x):
+        before, after = rate(x, -1), rate(x, 1)
+        jets, left, right = [], polynomial(1), polynomial(1)
+        for m in range(1, order + 1):
+            left, right = product(left, before), product(right, after)
+            jets.append(Decimal((-1) ** m) / m * (left - right))
+        return _end_table(jets, order)
+
+    return WaitingSum(
+        known.integrals,
+        [table(piece.start, 1) for piece in pieces],
+        [table(piece.end, -1) for piece in pieces if piece.end in known.up_to],
+        [passage(piece.end) for piece in pieces[:-1]],
+    )
 
 
 def _tilting(gamma, order):
@@ -191,8 +233,8 @@ def _tilting(gamma, order):
     ]
 
 
-def _log_ratio(a, order, product=np.convolve):
-    r"""Return the series of ln(q_s(n)/f(x)) at x = (n + 1)ε, for a polynomial a.
+def _log_ratio(a, order, product=np.convolve, up_to=None, at_zero=None):
+    r"""Return the series of ln(q_s(n)/f(x)) at x = (n + 1)ε, for the Taylor polynomial a about b.
 
     Euler–Maclaurin in :math:`\ln q_s(n) = -\sum_{j=1}^{n+1} \ln(1 + εa(jε))`:
 
@@ -202,46 +244,28 @@ def _log_ratio(a, order, product=np.convolve):
         + \tfrac12 ε^m\, a^m\Big|_0^x
         + \sum_{i \ge 1} \frac{B_{2i}}{(2i)!} ε^{m+2i-1} (a^m)^{(2i-1)}\Big|_0^x\Bigr]
         + \int_0^x a.
+
+    ``up_to`` holds the integrals of a, a², … from 0 to b, and ``at_zero`` the Taylor polynomial
+    of a about 0; they are not needed for b = 0. What breaks between 0 and b add is left out.
     """
     series = [polynomial(0) for _ in range(order + 1)]
+    at_zero = a if at_zero is None else at_zero
 
     def include(power, coefficient, term):
         if power <= order:
             series[power] = add(series[power], coefficient * term)
 
-    h = polynomial(1)
+    h = h_at_zero = polynomial(1)
     for m in range(1, order + 2):
-        h = product(h, a)
+        h, h_at_zero = product(h, a), product(h_at_zero, at_zero)
         sign = Decimal((-1) ** m) / m
         if m > 1:
             include(m - 1, sign, integral(h))
-        include(m, sign / 2, _without_constant(h))
-        for i in range(1, (order - m + 1) // 2 + 1):
-            term = _without_constant(derivative(h, 2 * i - 1))
-            weight = bernoulli_over_index(2 * i) / math.factorial(2 * i - 1)
-            include(m + 2 * i - 1, sign * weight, term)
+            if up_to is not None:
+                include(m - 1, sign * up_to[m - 1], polynomial(1))
+        for k in (1, *range(2, order - m + 2, 2)):
+            term = derivative(h, k - 1)
+            start = derivative(h_at_zero, k - 1)[0]
+            weight = (-1) ** k * bernoulli_over_index(k) / math.factorial(k - 1)
+            include(m - 1 + k, sign * weight, add(term, polynomial(-start)))
     return series
-
-
-def _without_constant(coefficients):
-    result = coefficients.copy()
-    result[0] = Decimal(0)
-    return result
-
-
-def _euler_maclaurin(integrals, weight, factors):
-    r"""Return S from S = ε Σ_{n ≥ 1} g(nε), where g = weight · Σ_j factors[j] ε^j.
-
-    .. math:: S = \int_0^\infty g - \tfrac12 ε g(0) - \sum_{i \ge 1} \frac{B_{2i}}{(2i)!}
-              ε^{2i} g^{(2i-1)}(0)
-    """
-    order = len(integrals) - 1
-    result = list(integrals)
-    if order >= 1:
-        result[1] -= Decimal(1) / 2
-    for j, factor in enumerate(factors):
-        g = np.convolve(weight, factor)
-        for i in range(1, (order - j) // 2 + 1):
-            if 2 * i - 1 < len(g):
-                result[2 * i + j] -= bernoulli_over_index(2 * i) * g[2 * i - 1]
-    return result

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qcore._numerics import sums as _sums
 from qcore.admission import (
     Abandonment,
     FiniteBuffer,
@@ -18,7 +19,6 @@ from qcore.admission import (
     OpenAdmission,
     PowerDecay,
     _measures,
-    _sums,
     delay_probability,
     from_global,
     from_local,
