@@ -34,6 +34,10 @@ __all__ = [
 # Beyond this γ the ratio Φ(γ)/φ(γ) is near overflow, and logarithms take over.
 _LARGE_GAMMA = 30.0
 _MUCH_CANCELS = 1e-2
+_LARGEST_LOG = 709.0
+_MOST_VALUES = 50_000_000  # of a sample path
+_HALVINGS = 50
+_MOST_MOMENTS = 1000
 _FARTHEST = 1e6  # beyond this γ a stationary law would lose all its digits to γ²
 
 
@@ -204,7 +208,7 @@ def moment(order, gamma, profile):
     Parameters
     ----------
     order : int
-        n ≥ 0.
+        n, 0 to 1000.
     gamma : array_like
         γ as for `delay_probability`, and such that the moment is finite.
     profile : ScalingProfile
@@ -233,13 +237,18 @@ def moment(order, gamma, profile):
     >>> round(moment(2, 0.0, Abandonment(1.0)), 12)
     1.0
     """
-    n = checks.count("order", order)
+    n = checks.count("order", order, at_most=_MOST_MOMENTS)
     gamma = _gamma(gamma, profile)
     values = np.empty(gamma.shape)
     for index, value in np.ndenumerate(gamma):
         below, above = _part_moments(n, float(value), profile)
         weight_below, weight_above = _weights(float(value), profile)
         values[index] = (-1) ** n * weight_below * below + weight_above * above
+        if not np.isfinite(values[index]):
+            raise ValueError(
+                f"order = {n!r}: the moment at gamma = {float(value)!r} exceeds the largest "
+                "floating-point number"
+            )
     return checks.unwrap(values)
 
 
@@ -340,11 +349,24 @@ def sample_path(gamma, profile, horizon, seed, *, step=1e-3, start=0.0, paths=No
     -------
     SamplePath
 
+    Raises
+    ------
+    ValueError
+        If the path would have more than 5·10⁷ values, before anything is allocated; or if the
+        drift is infinite where the path goes.
+
     Notes
     -----
-    Half a step of drift (by the midpoint rule), a step of Brownian motion, and half a step of
-    drift: second order in the step as to laws where the drift is smooth. Where admission stops,
-    the Brownian step is reflected exactly, through the maximum of the bridge between its ends.
+    Half a step of drift, a step of Brownian motion, and half a step of drift: second order in the
+    step as to laws where the drift is smooth. The drift is followed exactly below zero, and above
+    it where a is constant or linear; elsewhere by the implicit midpoint rule, where that halves
+    the distance to zero at most, or else by the implicit Euler rule. Both are stable however steep
+    a is: θ = 10⁴ at a step of 10⁻³ gives a law whose mean and variance are within 1 % (of the
+    standard deviation) of the stationary ones. Where admission stops, the Brownian step is
+    reflected exactly, through the maximum of the bridge between its ends.
+
+    The cost is one evaluation of the drift for a constant or linear a, else some 50, for each step
+    of all paths together.
 
     References
     ----------
@@ -369,7 +391,13 @@ def sample_path(gamma, profile, horizon, seed, *, step=1e-3, start=0.0, paths=No
             f"start = {start!r}: must be <= {profile.support:g}, where {profile!r} stops admission"
         )
     count = 1 if paths is None else checks.count("paths", paths, at_least=1)
-    steps = math.ceil(horizon / step * (1 - 1e-12))
+    wanted = horizon / step * (1 - 1e-12)
+    if not wanted * count <= _MOST_VALUES:
+        raise ValueError(
+            f"step = {step!r}: with horizon = {horizon!r} and {count} paths there would be "
+            f"{wanted * count:.3g} values; must be at most {_MOST_VALUES:.0e}"
+        )
+    steps = max(math.ceil(wanted), 1)
     width = horizon / steps
     random = np.random.default_rng(checks.random_seed(seed))
     values = np.empty((count, steps + 1))
@@ -390,13 +418,89 @@ def sample_path(gamma, profile, horizon, seed, *, step=1e-3, start=0.0, paths=No
 
 
 def _drift_flow(x, duration, gamma, profile):
-    """Follow the drift by the midpoint rule, not beyond the point of reflection."""
-    middle = np.minimum(x + duration / 2 * _drift(x, gamma, profile), profile.support)
-    return np.minimum(x + duration * _drift(middle, gamma, profile), profile.support)
+    """Follow the drift for a while, not beyond the point of reflection.
+
+    Below 0 it is −γ − x. A path that crosses 0 does so at the time at which either drift gets it
+    there, and goes on with the other.
+    """
+    x = np.asarray(x, dtype=float)
+    left = np.full(x.shape, duration)
+    result = x.copy()
+    below = (x < 0) | ((x == 0) & (gamma > 0))
+    if np.any(below):
+        result[below], left[below] = _flow_below(x[below], left[below], gamma)
+    above = ~below | (left > 0)
+    if np.any(above):
+        result[above], left[above] = _flow_above(
+            np.maximum(result[above], 0.0), left[above], gamma, profile
+        )
+        # Who came down to 0 from above goes on below.
+        down = above & (left > 0) & (gamma > 0)
+        if np.any(down):
+            result[down], _ = _flow_below(np.zeros(np.sum(down)), left[down], gamma)
+    return np.minimum(result, profile.support)
 
 
-def _drift(x, gamma, profile):
-    return -gamma - np.where(x > 0, profile._a(np.maximum(x, 0.0)), x)
+def _flow_below(x, time, gamma):
+    """Follow dx = −(γ + x)dt from x ≤ 0 to 0 at most; return the place and the time left."""
+    moved = x + np.expm1(-time) * (x + gamma)
+    if gamma >= 0:
+        return np.minimum(moved, 0.0), np.zeros_like(time)
+    arrival = np.log1p(x / gamma)
+    return np.where(moved > 0, 0.0, moved), np.where(moved > 0, time - arrival, 0.0)
+
+
+def _flow_above(x, time, gamma, profile):
+    """Follow dx = −(γ + a(x))dt from x ≥ 0 to 0 at least; return the place and the time left."""
+    rate = profile.rate_polynomial()
+    if rate is not None and len(rate) <= 2:
+        intercept, slope = gamma + float(rate[0]), float(rate[1]) if len(rate) == 2 else 0.0
+        # −(c + bx) is followed exactly: x + (c + bx)(e^{−bt} − 1)/b.
+        with np.errstate(over="ignore"):
+            gain = np.expm1(-slope * time) / slope if slope else -time
+        moved = x + gain * (intercept + slope * x)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            arrival = np.log1p(slope * x / intercept) / slope if slope else x / intercept
+    else:
+        moved = _implicit(x, time, gamma, profile)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            arrival = np.clip(time * x / (x - moved), 0.0, time)
+    crossed = moved < 0
+    return np.where(crossed, 0.0, moved), np.where(crossed, time - arrival, 0.0)
+
+
+def _implicit(x, time, gamma, profile):
+    """One implicit step for dx = −(γ + a(x))dt; a does not decrease, or decreases slowly."""
+    top = np.minimum(np.maximum(x, x - gamma * time), profile.support)
+    moved = 2 * _root(x, time / 2, gamma, profile, top) - x
+    steep = moved < x / 2
+    if np.any(steep):
+        # The midpoint rule overshoots where a step is longer than the drift takes to settle.
+        euler = _root(x[steep], time[steep], gamma, profile, top[steep])
+        moved[steep] = np.maximum(moved[steep], euler)
+        # At 0 the drift below takes over: let it, if the drift at 0 leads there.
+        start = _a(profile, np.zeros(1))[0] + gamma
+        moved[steep] = np.where(
+            (euler <= 0) & (start > 0), x[steep] - time[steep] * start, moved[steep]
+        )
+    return moved
+
+
+def _root(x, time, gamma, profile, top):
+    """Solve y = x − time·(γ + a(y)) for 0 ≤ y ≤ top by halving; 0 where there is no solution."""
+    low, high = np.zeros_like(x), top.copy()
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        beyond = middle + time * (gamma + _a(profile, middle)) > x
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    return low
+
+
+def _a(profile, x):
+    values = np.asarray(profile.a(x), dtype=float)
+    if np.any(np.isnan(values)):
+        raise ValueError(f"profile = {profile!r}: a is not a number where the path goes")
+    return values
 
 
 def _real(name, value):
@@ -479,21 +583,20 @@ def _part_moments(n, gamma, profile):
     log_above = profile.log_laplace(gamma)
     above = 0.0
     if log_above > -math.inf:
-        above = math.exp(profile.log_abs_derivative(gamma, n) - log_above)
-    if gamma < _LARGE_GAMMA:
+        log_moment = profile.log_abs_derivative(gamma, n) - log_above
+        above = math.exp(log_moment) if log_moment < _LARGEST_LOG else math.inf
+    if gamma < 0:
         below = half_gaussian_moments(-gamma, n)
-        return below[n] / below[0], above
-    return _ratio_of_moments_far_below(n, gamma), above
+        return float(below[n] / below[0]), above
+    return _ratio_of_moments_below(n, gamma), above
 
 
-def _ratio_of_moments_far_below(n, gamma):
-    """E(|X|ⁿ | X < 0) for large γ, by the recurrence of the half-Gaussian moments over the first.
-
-    Their inhomogeneous term, φ(γ)/Φ(γ), is below 1e-190 and left out.
-    """
+def _ratio_of_moments_below(n, gamma):
+    """E(|X|ⁿ | X < 0) for γ ≥ 0, by the recurrence of the half-Gaussian moments over the first."""
+    hazard = math.exp(-log_mills(-gamma))
     previous, current = 0.0, 1.0
     for k in range(n):
-        previous, current = current, gamma * current + k * previous
+        previous, current = current, gamma * current + k * previous + (hazard if k == 0 else 0.0)
     return current
 
 

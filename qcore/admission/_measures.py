@@ -397,10 +397,7 @@ def _geometric_sums(rho, refused, places):
     else:
         exponent = (places + 1) * (_log(rho) + math.log1p(-refused))
         total = math.expm1(exponent) / -gap if exponent < 700 else math.inf
-        if gap > 0:
-            last = ratio**places / total
-        else:
-            last = gap / ratio / math.expm1(-exponent)
+        last = ratio**places / total if gap > 0 else gap / ratio / math.expm1(-exponent)
     return _Sums(total, refused + (1 - refused) * last)
 
 

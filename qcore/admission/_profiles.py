@@ -176,6 +176,7 @@ class ScalingProfile(ABC):
 
     def rate_polynomial(self):
         """Return a as a polynomial, decimal coefficients from x⁰ on, or None if it is none."""
+        return None
 
     def moments(self, gamma, n):
         """Return ∫xᵏe^{−γx}f(x)dx for k = 0 … n and a decimal γ, as decimals."""
@@ -224,9 +225,11 @@ class ScalingProfile(ABC):
 
         ``root`` is √servers; None where the share depends on how many wait.
         """
+        return None
 
     def critical_sum(self, root):
         """Return Σ f(n/root) over n ≥ 0 in closed form, or None if there is none."""
+        return None
 
     def resolve_control(self, control=None):
         """Return the control to use: ``control``, or the profile's own if it is None."""

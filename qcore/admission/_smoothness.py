@@ -6,6 +6,7 @@ with floats.
 
 import functools
 import math
+from itertools import pairwise
 
 import numpy as np
 
@@ -149,9 +150,7 @@ def suspected_break(function, precise):
             history = (*history, error(start, width))
             if history[-1] <= tolerance:
                 continue
-            slow = all(
-                later > _SLOW * earlier for earlier, later in zip(history[-4:], history[-3:])
-            )
+            slow = all(later > _SLOW * before for before, later in pairwise(history[-4:]))
             if math.isinf(history[-1]) or (len(history) > _DEEP and slow):
                 return _located(error, start, width, tolerance)
             if examined > _MOST_PANELS:

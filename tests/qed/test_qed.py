@@ -567,14 +567,341 @@ def test_a_kink_is_refused():
 
 def test_derivatives_by_a_method_must_have_the_right_shape():
     profile = from_local(lambda x: x, a_derivatives=lambda x, n: np.zeros(len(x)))
-    with pytest.raises(ValueError, match="must give 3 rows"):
+    with pytest.raises(ValueError, match="must give 2 rows"):
         qed.delay_coefficients(0.5, profile, 2)
 
 
-def test_a_profile_that_ends_is_refused():
-    profile = from_global(lambda x: mpmath.mpf(1) - x * x / 2, support=1.0)
-    with pytest.raises(ValueError, match="f vanishes beyond"):
-        qed.delay_coefficients(0.5, profile, 2)
+# ---------------------------------------------------------------- profiles that break
+
+
+def threshold(x):
+    """Everybody up to 1, fewer and fewer beyond: a kink."""
+    return mpmath.exp(-max(x - 1, 0))
+
+
+def two_jumps(x):
+    """A jump at 3/5, where the value is that from above, and one at 13/10."""
+    if x < 0.6:
+        return mpmath.exp(-x / 4)
+    if x <= 1.3:
+        return mpmath.exp(-x / 2) * 0.875
+    return mpmath.exp(-x * x) * 0.75
+
+
+def parabola(x):
+    return mpmath.mpf(1) - x * x / 2 if x <= 1.25 else mpmath.mpf(0)
+
+
+def stepwise_rate(x):
+    """A kink at 1/2, and a jump at 5/4, where the value is that from above."""
+    if x < 1.25:
+        return x + max(x - 0.5, 0)
+    return 3 + x * x / 8
+
+
+def ending_rate(x):
+    return x if x <= 1.25 else math.inf
+
+
+def pieces_of_two_jumps(root):
+    def value(n):
+        x = arb(n) / root
+        if n < 0.6 * root:
+            return (-x / 4).exp()
+        return (-x / 2).exp() * 0.875 if n <= 1.3 * root else (-x * x).exp() * 0.75
+
+    return (value(n) for n in itertools.count(1))
+
+
+def threshold_terms(root):
+    return (
+        (1 - arb(max(n, root)) / root).exp() if n > root else arb(1) for n in itertools.count(1)
+    )
+
+
+def stepwise_terms(root):
+    q = arb(1)
+    for n in itertools.count(1):
+        x = arb(n) / root
+        low = x + (x - 0.5 if 2 * n > root else 0)
+        a = low if 4 * n < 5 * root else 3 + x * x / 8
+        q /= 1 + a / root
+        yield q
+
+
+def ending_terms(root):
+    q = arb(1)
+    for n in range(1, math.floor(1.25 * root) + 1):
+        q /= 1 + arb(n) / root / root
+        yield q
+
+
+def local_threshold_terms(root):
+    q = arb(1)
+    for n in itertools.count(1):
+        q /= 1 + (arb(1) / root if n > root else 0)
+        yield q
+
+
+BROKEN = {
+    "kink": (from_global(threshold, breaks=[1.0]), "global", threshold_terms),
+    "kink, local": (from_global(threshold, breaks=[1.0]), "local", local_threshold_terms),
+    "two jumps": (
+        from_global(two_jumps, breaks=[0.6, 1.3], gamma_min=-math.inf),
+        "global",
+        pieces_of_two_jumps,
+    ),
+    "ends": (
+        from_global(parabola, breaks=[1.25]),
+        "global",
+        lambda root: (1 - (arb(n) / root) ** 2 / 2 for n in range(1, math.floor(1.25 * root) + 1)),
+    ),
+    "kink and jump, local": (
+        from_local(stepwise_rate, breaks=[0.5, 1.25]),
+        "local",
+        stepwise_terms,
+    ),
+    "ends, local": (from_local(ending_rate, breaks=[1.25]), "local", ending_terms),
+}
+
+
+def exact_with_breaks(name, gamma, root):
+    load_per_server = 1 - arb(gamma) / root
+    waiting = waiting_sum(BROKEN[name][2], load_per_server, root)
+    denominator = inverse_erlang_b(root**2, root**2 * load_per_server) + waiting
+    return (1 + waiting) / denominator, (1 + (1 - 1 / load_per_server) * waiting) / denominator
+
+
+@pytest.mark.parametrize("measure", ["delay", "rejection"])
+@pytest.mark.parametrize("name", BROKEN)
+def test_errors_at_breaks_fall_with_the_promised_power(name, measure):
+    """At roots with one fractional part at each break the slopes are −(n + 1), n = 0 … 5.
+
+    The breaks are multiples of 1/20, so roots 20 apart have the same fractional parts.
+    """
+    profile, control, _ = BROKEN[name]
+    which = ("delay", "rejection").index(measure)
+    make = qed.delay_expansion if measure == "delay" else qed.rejection_expansion
+    gamma = 0.6
+    for first in (23, 40):  # at 40 the breaks are multiples of 1/√s themselves
+        roots = first, first + 80
+        exact_values = [exact_with_breaks(name, gamma, root)[which] for root in roots]
+        for order in range(6):
+            expansion = make(gamma, profile, order, control)
+            errors = [
+                abs(float(value - arb(expansion(root**2))))
+                for value, root in zip(exact_values, roots, strict=True)
+            ]
+            if errors[1] < 1e-15:
+                break
+            slope = math.log(errors[1] / errors[0]) / math.log(roots[1] / roots[0])
+            expected = -(order + 1) - (measure == "rejection")
+            assert slope == pytest.approx(expected, abs=0.35), (first, order, errors)
+            estimate = expansion.truncation_error(roots[1] ** 2)
+            assert 0.5 * errors[1] < estimate < 3 * errors[1] + 1e-15, (first, order)
+        assert order >= 4 - (measure == "rejection")
+
+
+def test_coefficients_at_servers_are_the_polynomials_in_the_fractions():
+    for name, axes in (("kink", 1), ("two jumps", 2)):
+        profile, control, _ = BROKEN[name]
+        expansion = qed.delay_expansion(-0.4, profile, 4, control)
+        assert expansion.coefficients.shape == (5,) * (axes + 1)
+        servers = np.array([150.0, 777.0, 12345.0])
+        found = expansion.coefficients_at(servers)
+        assert found.shape == (3, 5)
+        for s, row in zip(servers, found, strict=True):
+            fractions = [piece.end * math.sqrt(s) % 1 - 0.5 for piece in profile.pieces()[:-1]]
+            for k in range(5):
+                value = expansion.coefficients[k]
+                for fraction in fractions:
+                    value = np.polynomial.polynomial.polyval(fraction, value)
+                assert row[k] == pytest.approx(value, rel=1e-10, abs=1e-12)
+
+
+def test_a_finite_buffer_is_a_profile_that_breaks():
+    buffer = FiniteBuffer(1.25)
+    own = from_global(lambda x: 1.0 if x <= 1.25 else 0.0, breaks=[1.25])
+    also = from_local(lambda x: 0.0 if x <= 1.25 else math.inf, breaks=[1.25])
+    for gamma in (-1.3, 0.0, 0.7):
+        expected = qed.delay_coefficients(gamma, buffer, 4)
+        for profile in (own, also):
+            found = qed.delay_coefficients(gamma, profile, 4)
+            np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("profile", "near"),
+    [
+        (from_global(lambda x: 1.0 if x <= 1 else math.exp(1 - x), gamma_min=-1), 1.0),
+        (from_global(threshold), 1.0),
+        (from_global(two_jumps, gamma_min=-math.inf), 1.3),
+        (from_global(lambda x: mpmath.exp(-(max(x - 2, 0) ** 4)), gamma_min=-math.inf), 2.0),
+        (from_global(lambda x: np.where(x <= 1, 1.0, 0.0), gamma_min=-math.inf), 1.0),
+        (from_local(stepwise_rate), 1.25),
+        (from_local(np.floor, gamma_min=-math.inf), 1.0),
+        (from_local(ending_rate, gamma_min=-math.inf), 1.25),
+    ],
+)
+def test_breaks_that_are_not_declared_are_refused(profile, near):
+    with pytest.raises(ValueError, match=r"near x = .*breaks") as refusal:
+        qed.delay_probability(100, 0.5, profile, 1)
+    named = float(str(refusal.value).split("near x = ")[1].split(";")[0])
+    # The first to be found need not be the first of several.
+    assert abs(named / near - 1) < 1e-3 or named < near
+    assert 0 < qed.delay_probability(100, 0.5, profile, 0) < 1
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [
+        from_global(lambda x: mpmath.exp(-x - mpmath.sin(x) / 2), gamma_min=-1),
+        from_global(lambda x: 1 / (1 + 100 * x * x)),
+        from_global(mpmath.erfc),
+        from_local(mpmath.atan),
+    ],
+)
+def test_smooth_profiles_are_not_taken_for_broken(profile):
+    assert 0 < qed.delay_probability(400, 0.5, profile, 3) < 1
+
+
+def test_that_there_are_no_breaks_can_be_said():
+    """Somebody who says so gets what smoothness would give, which is wrong from ε² on here."""
+    smooth, broken = (
+        qed.delay_coefficients(0.5, from_global(threshold, breaks=breaks), 2)
+        for breaks in ((), [1.0])
+    )
+    assert smooth[0] == pytest.approx(broken[0, 0], rel=1e-12)
+    assert smooth.shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("profile", "last", "power"),
+    [
+        (from_global(lambda x: mpmath.exp(-(x**1.5))), 1, "-1.25"),
+        (from_global(lambda x: mpmath.exp(-mpmath.sqrt(x))), 1, "-0.75"),
+        (from_local(mpmath.sqrt), 1, "-0.75"),
+    ],
+)
+def test_a_profile_that_is_not_smooth_at_zero_says_which_power_comes(profile, last, power):
+    """A term x^α of f or a at 0 brings in s^(−(1 + α)/2): order 0 and 1 need no derivative."""
+    for order in range(last + 1):
+        assert 0 < qed.delay_probability(400, 0.5, profile, order) < 1
+    with pytest.raises(ValueError, match=rf"comes servers\^\({power}\)"):
+        qed.delay_probability(400, 0.5, profile, 3)
+
+
+@pytest.mark.parametrize("control", ["global", "local"])
+def test_the_power_that_comes_at_a_root_is_the_one_that_is_said(control):
+    """a = √x: after order 1 the error falls like s^(−5/4) globally and s^(−3/4) locally."""
+    profile = from_local(
+        np.sqrt, [0.0], integral=lambda x: 2 / 3 * x**1.5, gamma_min=-math.inf, breaks=()
+    )
+    if control == "global":
+        profile = from_global(
+            lambda x: np.exp(-2 / 3 * x**1.5),
+            [1.0, 0.0],
+            a=np.sqrt,
+            gamma_min=-math.inf,
+            breaks=(),
+        )
+    order, slope = (2, -2.5) if control == "global" else (1, -1.5)
+    errors = []
+    from qcore.admission import delay_probability
+
+    for root in (200.0, 800.0):
+        value = delay_probability(root**2, 1 - 0.5 / root, profile, control)
+        errors.append(abs(value - qed.delay_probability(root**2, 0.5, profile, order, control)))
+    assert math.log(errors[1] / errors[0]) / math.log(4) == pytest.approx(slope, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (
+            lambda: qed.delay_expansion(0.5, BROKEN["two jumps"][0], 1, "local"),
+            "jumps at 0.6, where a is infinite",
+        ),
+        (
+            lambda: qed.delay_expansion(
+                0.5, from_global(lambda x: max(1 - x, 0 * x), a=lambda x: 1 / (1 - x), support=1)
+            ),
+            "seems to have a kink|does not accept|floating point",
+        ),
+        (
+            lambda: qed.delay_expansion(
+                0.5,
+                from_global(
+                    lambda x: np.where(x <= 1, 1.0, np.exp(1 - x)),
+                    [1.0, 0.0, 0.0],
+                    gamma_min=-1,
+                    breaks=[1],
+                ),
+                2,
+            ),
+            "pass derivatives_at_breaks of f to from_global",
+        ),
+        (
+            lambda: qed.delay_expansion(
+                0.5,
+                from_global(
+                    threshold, breaks=[1], derivatives_at_breaks=lambda x, n, side: [1.0] * n
+                ),
+                2,
+            ),
+            "must be 2 finite numbers",
+        ),
+        (lambda: from_global(threshold, breaks=[1, 1]), "breaks = .*: must increase"),
+        (lambda: from_global(threshold, breaks=[-1]), r"breaks = -1.0: must be finite and > 0"),
+        (
+            lambda: from_global(threshold, breaks=[1], derivatives_at_breaks=3),
+            "derivatives_at_breaks = 3: must be a function",
+        ),
+        (
+            lambda: from_global(
+                lambda x: mpmath.mpf([1, 0.75, 0.5][(x >= 1) + (x > 1)]), breaks=[1.0]
+            ).pieces(),
+            "must be its limit from one side",
+        ),
+        (
+            lambda: from_global(lambda x: mpmath.mpf(x <= 1)).gamma_min,
+            "pass the x beyond which f vanishes to from_global, as support",
+        ),
+    ],
+)
+def test_what_cannot_be_expanded_at_breaks_is_refused_by_name(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def test_a_series_far_outside_its_use_has_an_error_of_one():
+    expansion = qed.delay_expansion(-0.5, FiniteBuffer(1.0), 7)
+    for servers in (1e-60, 1e-300, 5e-324):
+        assert expansion.truncation_error(servers) == 1.0
+        assert 0 <= expansion(servers) <= 1
+
+
+def test_profiles_and_expansions_are_compared_hashed_and_pickled():
+    import pickle
+
+    for one, same, other in (
+        (Abandonment(1.0), Abandonment(1.0), Abandonment(2.0)),
+        (
+            from_global(threshold, breaks=[1.0]),
+            from_global(threshold, breaks=(1.0,)),
+            from_global(threshold, breaks=[2.0]),
+        ),
+        (from_local(ending_rate), from_local(ending_rate), from_local(stepwise_rate)),
+    ):
+        assert one == same
+        assert hash(one) == hash(same)
+        assert one != other
+        assert pickle.loads(pickle.dumps(one)) == one
+    profile = from_global(threshold, breaks=[1.0])
+    expansion = qed.delay_expansion(0.5, profile, 3)
+    again = pickle.loads(pickle.dumps(expansion))
+    assert again == expansion
+    assert again(123.0) == expansion(123.0)
 
 
 def test_derivatives_of_the_rate_may_be_given():
