@@ -36,7 +36,8 @@ _LARGE_GAMMA = 30.0
 _MUCH_CANCELS = 1e-2
 _LARGEST_LOG = 709.0
 _MOST_VALUES = 50_000_000  # of a sample path
-_HALVINGS = 50
+_DIFFERENCE = 1e-6  # to measure the slope of a
+_STRAIGHT = 1e-12  # how much a drift may bend unseen
 _MOST_MOMENTS = 1000
 _FARTHEST = 1e6  # beyond this γ a stationary law would lose all its digits to γ²
 
@@ -358,15 +359,13 @@ def sample_path(gamma, profile, horizon, seed, *, step=1e-3, start=0.0, paths=No
     Notes
     -----
     Half a step of drift, a step of Brownian motion, and half a step of drift: second order in the
-    step as to laws where the drift is smooth. The drift is followed exactly below zero, and above
-    it where a is constant or linear; elsewhere by the implicit midpoint rule, where that halves
-    the distance to zero at most, or else by the implicit Euler rule. Both are stable however steep
-    a is: θ = 10⁴ at a step of 10⁻³ gives a law whose mean and variance are within 1 % (of the
-    standard deviation) of the stationary ones. Where admission stops, the Brownian step is
-    reflected exactly, through the maximum of the bridge between its ends.
+    step as to laws where the drift is smooth. The drift is followed exactly where it is linear,
+    which it always is below zero, else along its tangent; so no step is unstable, however steep
+    the drift. A step that is long against 1/a′ smears the law above zero, by less than √step:
+    with a = 10⁴x and a step of 10⁻³ the mean is within 5 % of a standard deviation.
 
-    The cost is one evaluation of the drift for a constant or linear a, else some 50, for each step
-    of all paths together.
+    The cost is two or three evaluations of a for each step of all paths together, and the memory
+    8 bytes a value.
 
     References
     ----------
@@ -451,56 +450,38 @@ def _flow_below(x, time, gamma):
 
 
 def _flow_above(x, time, gamma, profile):
-    """Follow dx = −(γ + a(x))dt from x ≥ 0 to 0 at least; return the place and the time left."""
+    """Follow dx = −(γ + a(x))dt from x ≥ 0 to 0 at least; return the place and the time left.
+
+    a is replaced by its tangent at x, for which the solution is x + (γ + a)(e^{−bt} − 1)/b with
+    b = a′(x): exact for a linear a, of second order else, and never unstable.
+    """
+    drift, slope = _tangent(x, profile)
+    drift = drift + gamma
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        straight = np.abs(slope * time) < _STRAIGHT
+        gain = np.where(straight, -time, np.expm1(-slope * time) / slope)
+        moved = x + drift * gain
+        arrival = np.where(straight, x / drift, -np.log1p(-slope * x / drift) / slope)
+    crossed = moved < 0
+    return np.where(crossed, 0.0, moved), np.where(crossed, np.maximum(time - arrival, 0.0), 0.0)
+
+
+def _tangent(x, profile):
+    """Return a and its slope at x ≥ 0, from below where there is a below."""
     rate = profile.rate_polynomial()
     if rate is not None and len(rate) <= 2:
-        intercept, slope = gamma + float(rate[0]), float(rate[1]) if len(rate) == 2 else 0.0
-        # −(c + bx) is followed exactly: x + (c + bx)(e^{−bt} − 1)/b.
-        with np.errstate(over="ignore"):
-            gain = np.expm1(-slope * time) / slope if slope else -time
-        moved = x + gain * (intercept + slope * x)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            arrival = np.log1p(slope * x / intercept) / slope if slope else x / intercept
-    else:
-        moved = _implicit(x, time, gamma, profile)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            arrival = np.clip(time * x / (x - moved), 0.0, time)
-    crossed = moved < 0
-    return np.where(crossed, 0.0, moved), np.where(crossed, time - arrival, 0.0)
-
-
-def _implicit(x, time, gamma, profile):
-    """One implicit step for dx = −(γ + a(x))dt; a does not decrease, or decreases slowly."""
-    top = np.minimum(np.maximum(x, x - gamma * time), profile.support)
-    moved = 2 * _root(x, time / 2, gamma, profile, top) - x
-    steep = moved < x / 2
-    if np.any(steep):
-        # The midpoint rule overshoots where a step is longer than the drift takes to settle.
-        euler = _root(x[steep], time[steep], gamma, profile, top[steep])
-        moved[steep] = np.maximum(moved[steep], euler)
-        # At 0 the drift below takes over: let it, if the drift at 0 leads there.
-        start = _a(profile, np.zeros(1))[0] + gamma
-        moved[steep] = np.where(
-            (euler <= 0) & (start > 0), x[steep] - time[steep] * start, moved[steep]
+        constant, slope = [*map(float, rate), 0.0][:2]
+        return constant + slope * x, np.full(x.shape, slope)
+    width = _DIFFERENCE * (1 + x)
+    beside = np.where(x > width, x - width, x + width)
+    a, a_beside = (np.asarray(profile.a(u), dtype=float) for u in (x, beside))
+    if not np.all(np.isfinite(a)):
+        raise ValueError(
+            f"profile = {profile!r}: a({float(x[~np.isfinite(a)].flat[0])!r}) is not finite: no "
+            "path can be followed there"
         )
-    return moved
-
-
-def _root(x, time, gamma, profile, top):
-    """Solve y = x − time·(γ + a(y)) for 0 ≤ y ≤ top by halving; 0 where there is no solution."""
-    low, high = np.zeros_like(x), top.copy()
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        beyond = middle + time * (gamma + _a(profile, middle)) > x
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-    return low
-
-
-def _a(profile, x):
-    values = np.asarray(profile.a(x), dtype=float)
-    if np.any(np.isnan(values)):
-        raise ValueError(f"profile = {profile!r}: a is not a number where the path goes")
-    return values
+    slope = (a - a_beside) / (x - beside)
+    return a, np.where(np.isfinite(slope), slope, 0.0)
 
 
 def _real(name, value):

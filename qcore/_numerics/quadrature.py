@@ -117,6 +117,8 @@ def _narrowed(log_g, t, values):
     """Zoom in on the largest value until what matters spans 32 points."""
     for _ in range(40):
         inside = np.flatnonzero(values > values.max() - _NEGLIGIBLE)
+        if not inside.size:
+            raise QuadratureError("the logarithm of the integrand is lost in rounding")
         first, last = inside[0], inside[-1]
         left, right = t[max(first - 1, 0)], t[min(last + 1, len(t) - 1)]
         if last - first >= 32:
@@ -133,6 +135,8 @@ def cumulative_integral(function, x, tolerance=1e-15, absolute=0.0, through=()):
     """
     last = np.max(x, initial=0.0)
     points = np.concatenate([np.ravel(x), [u for u in through if u < last]])
+    if not points.size:
+        return np.zeros(np.shape(x))
     ends, inverse = np.unique(points, return_inverse=True)
     starts = np.concatenate([[0.0], ends[:-1]])
     pieces = integrals(function, starts, ends - starts, tolerance, absolute)

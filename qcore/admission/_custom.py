@@ -787,6 +787,10 @@ def _log_value(f, x):
         return float(mpmath.log(value)) if value else -math.inf
 
 
+class _Vanishes(ValueError):
+    """A profile vanishes where it was not said to."""
+
+
 def _log_slope(f, x):
     """Return −(ln f(2x) − ln f(x))/x, the mean of a over (x, 2x), at a precision to spare."""
     import mpmath
@@ -794,7 +798,7 @@ def _log_slope(f, x):
     with mpmath.workdps(_DIGITS):
         first, second = mpmath.mpf(f(mpmath.mpf(x))), mpmath.mpf(f(mpmath.mpf(2 * x)))
         if second == 0 and x < 2.0**60:
-            raise ValueError(
+            raise _Vanishes(
                 f"f({2 * x:g}) = 0: pass the x beyond which f vanishes to from_global, as support"
             )
         if second == 0:
@@ -804,11 +808,18 @@ def _log_slope(f, x):
 
 def _limit(rate, advice):
     """Return the limit of a non-negative rate at infinity: a number, or ∞ if it keeps growing."""
-    try:
-        with np.errstate(all="ignore"):
-            values = np.array([rate(2.0**k) for k in range(0, 1000, 8)])
-    except (ImportError, *REFUSALS):
-        raise ValueError(advice) from None
+    values = []
+    with np.errstate(all="ignore"):
+        for k in range(0, 1000, 8):
+            try:
+                values.append(rate(2.0**k))
+            except _Vanishes:
+                raise
+            except (ImportError, *REFUSALS):
+                break
+    # Some functions stop being numbers far out: what they do before may be enough.
+    if len(values) < 6:
+        raise ValueError(advice)
     last, before = values[-1], values[-6]
     if last <= 1e-12 and last <= before:
         return 0.0

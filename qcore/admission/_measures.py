@@ -14,6 +14,7 @@ from qcore.erlang import inverse_erlang_b, log_erlang_b
 from qcore.errors import UnstableSystem
 
 _MOST_STATES = 20_000_000
+_LARGEST_STATE = 2**63 - 1
 _LARGEST = 1e18  # number of servers, traffic intensity and load
 _NEGLIGIBLE = 44.0  # exp(−44) = 8e-20
 _NORMAL = 1e-290  # a load below may be rounded by more than others
@@ -261,6 +262,10 @@ def queue_distribution(servers, traffic_intensity, profile, control=None):
     Erlang's formula nor F_s is used. The delay probability of the law agrees with
     `delay_probability` to a relative 1e-11 up to 10⁸ servers, where it is above 1e-17.
 
+    Below and at capacity some 20·√(sρ) states are computed, at 0.1 µs each; above it, and in the
+    queue, those that matter. For a profile of one's own each waiting state costs a value of f or a.
+    What exceeds 2·10⁷ states is refused before it is allocated.
+
     References
     ----------
     Janssen, van Leeuwaarden and Sanders, Scaled control in the QED regime, Performance
@@ -277,6 +282,11 @@ def queue_distribution(servers, traffic_intensity, profile, control=None):
     rho = checks.scalar("traffic_intensity", traffic_intensity, above=0, at_most=_LARGEST)
     how = _profile(profile).resolve_control(control)
     _require_stable(s, rho, profile, how)
+    top = _states_at_the_top(s, rho, profile, how)
+    if top is not None:
+        states, logs = top
+        weights = np.exp(logs)
+        return QueueDistribution(states, weights / math.fsum(weights), s)
     first, below = _serving(s, s * rho)
     last = first + len(below) - 1
     logs = below
@@ -291,13 +301,34 @@ def queue_distribution(servers, traffic_intensity, profile, control=None):
     return QueueDistribution(states, weights / math.fsum(weights), s)
 
 
+def _states_at_the_top(s, rho, profile, control):
+    """Return states and ln of their weights where only the last waiting places matter, or None."""
+    constant = profile.constant_refusal(math.sqrt(s), control)
+    if constant is None or rho <= 1 or constant[1] == math.inf:
+        return None
+    refused, places = constant
+    log_ratio = _log(rho) + math.log1p(-refused)
+    if not log_ratio * places > _NEGLIGIBLE:
+        return None
+    few = math.ceil(_NEGLIGIBLE / log_ratio)
+    _require_few(few)
+    if s + places > _LARGEST_STATE:
+        raise ValueError(
+            f"profile = {profile!r}: it has {places:.3g} places to wait, so that the states exceed "
+            "the largest integer of an array"
+        )
+    return np.arange(s + places - few, s + places + 1), -log_ratio * np.arange(few, -1.0, -1)
+
+
 def _serving(s, load):
     """Return the first state and ln(π_k/π_mode) from there up to s, or to where π is negligible."""
     mode = min(s, math.floor(load))
     reach = int(10 * math.sqrt(load)) + 60
+    if load > s:  # each step down from s is a factor below s/load
+        reach = min(reach, math.ceil(_NEGLIGIBLE / math.log(load / s)) + 1)
+    _require_few(reach)
     down = np.arange(mode, max(mode - reach, 0), -1.0)
     up = np.arange(mode + 1.0, min(mode + reach, s) + 1)
-    _require_few(reach)
     # Each logarithm of a ratio near 1 comes from the exact difference of its two numbers.
     falling = _compensated_cumsum(np.log1p((down - load) / load))
     rising = _compensated_cumsum(-np.log1p((up - load) / load))

@@ -22,6 +22,7 @@ from qcore._numerics.quadrature import (
 
 LOG_ROUNDING = math.log(np.finfo(float).eps)
 _MOST_DERIVATIVES = 1000
+_FAR_DOWN = -1e12
 _HURWITZ_UP_TO = 2.0  # the exponent below which sums at critical load end too late
 _LARGEST_LOG = math.log(np.finfo(float).max)
 
@@ -291,6 +292,11 @@ class ScalingProfile(ABC):
         return self._log_tail_transform(gamma, x) if x < self.support else -math.inf
 
     def _log_tail_transform(self, gamma, x):
+        log_weight = float(self._log_f(np.array(x))) - gamma * x
+        if log_weight < _FAR_DOWN:
+            # Rounding leaves four digits of it after the point: those of Laplace's method.
+            decay = gamma + float(self._a(np.array(x)))
+            return log_weight - math.log(decay) if 0 < decay < math.inf else -math.inf
         return self._log_moment(gamma, 0, x)
 
     def log_abs_derivative(self, gamma, derivative):

@@ -94,8 +94,13 @@ def one_sided_taylor(function, x, side, n):
 
 
 def _taylor(function, x, step, offsets, n):
+    import mpmath
+
     polynomials, scales = _lagrange_polynomials(offsets)
-    values = [function(x + j * step) / scale for j, scale in zip(offsets, scales, strict=True)]
+    # The function may return a float, such as 1.0 where it is constant.
+    values = [
+        mpmath.mpf(function(x + j * step)) / scale for j, scale in zip(offsets, scales, strict=True)
+    ]
     return [
         sum(p[k] * v for p, v in zip(polynomials, values, strict=True)) / step**k
         for k in range(n + 1)

@@ -212,7 +212,8 @@ def delay_probability(servers, gamma, profile, order=1, control=None):
         γ > ``profile.gamma_min``, of any sign, up to 10⁹ in size: below 0 the load exceeds the
         servers.
     profile : ScalingProfile
-        The scaling profile, smooth except for `NoWaiting` and `FiniteBuffer`.
+        The scaling profile, smooth but for kinks and jumps that it declares as its ``breaks``,
+        and for the end of its support.
     order : int, optional
         Number of corrections, 0 to `HIGHEST_ORDER`.
     control : {"global", "local"}, optional
@@ -233,10 +234,13 @@ def delay_probability(servers, gamma, profile, order=1, control=None):
 
     Notes
     -----
-    1/B_s is expanded by Jagerman's integral in half-Gaussian moments; F_s by Euler–Maclaurin,
-    under local control with the expansion of :math:`q_s(n)/f` inside the sum. For a finite
-    buffer, whose profile is not smooth, the sum is geometric with ⌊size·√s⌋ terms and the
-    coefficients are polynomials in the fractional part of size·√s.
+    1/B_s is expanded by Jagerman's integral in half-Gaussian moments; F_s by Euler–Maclaurin on
+    each piece of the profile, under local control with the expansion of :math:`q_s(n)/f` inside
+    the sum. At a break b the coefficients are polynomials in the fractional part of b·√s, by the
+    periodic Bernoulli polynomials.
+
+    Order 0 needs the Laplace transform alone, order n derivatives up to n − 1 of f at 0 and at
+    the breaks, under local control of a.
 
     All series are carried with 120 decimal digits, or more, until computations with two numbers
     of digits agree. Relative errors of the coefficients, measured against direct sums at 300

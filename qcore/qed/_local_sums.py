@@ -19,6 +19,7 @@ from qcore._numerics.power_series import bernoulli_over_index, exponential
 _NODES_PER_PANEL = 16
 _FEWEST_PANELS = 8
 _MOST_PANELS = 256
+_PANELS_AT_ZERO = 20  # each a quarter of the next, for a root of x in a
 _TOLERANCE = 1e-13
 _NEGLIGIBLE = 1e-18
 _ROUNDING = 4 * np.finfo(float).eps
@@ -69,36 +70,38 @@ def local_integrals(profile, gamma, order):
 def _settled(profile, gamma, order):
     """Return the finite ends of pieces that matter, and the `_Tabulated` integrals.
 
-    The number of panels doubles until every integral has settled to 1e-13 of the integral of
-    its absolute value, or to the rounding error of the integrand; a ValueError says so if that
-    does not happen, or if rounding leaves fewer than six digits.
+    The number of panels doubles, first without and then with further ones near 0, until every
+    integral has settled to 1e-13 of the integral of its absolute value, or to the rounding error
+    of the integrand; a ValueError says so if that does not happen, or if rounding leaves fewer
+    than six digits.
     """
     pieces = profile.pieces("local")
     breaks = [piece.end for piece in pieces if piece.end < math.inf]
-    drop = 60.0
-    panels = _FEWEST_PANELS
-    coarse = None
-    end = _end_of_range(profile, gamma, drop)
-    while panels <= _MOST_PANELS:
-        edges = [0.0, *(x for x in breaks if x < end)]
-        edges.append(min(end, profile.support))
-        fine = _tabulate(profile, gamma, order, edges, panels)
-        if edges[-1] < profile.support and np.any(fine.last > _NEGLIGIBLE * fine.sizes):
-            drop *= 1.5
-            coarse, end = None, _end_of_range(profile, gamma, drop)
-            continue
-        if coarse is not None:
-            shift = math.exp(coarse.log_scale - fine.log_scale)
-            change = np.abs(fine.integrals - shift * coarse.integrals).max(axis=1)
-            if np.all(change <= _TOLERANCE * fine.sizes + fine.rounding):
-                _refuse_rounding(profile, fine)
-                return [x for x in breaks if x <= edges[-1]], fine
-        coarse = fine
-        panels *= 2
+    for extra in (0, _PANELS_AT_ZERO):
+        drop = 60.0
+        panels = _FEWEST_PANELS
+        coarse = None
+        end = _end_of_range(profile, gamma, drop)
+        while panels <= _MOST_PANELS:
+            edges = [0.0, *(x for x in breaks if x < end)]
+            edges.append(min(end, profile.support))
+            fine = _tabulate(profile, gamma, order, edges, panels, extra)
+            if edges[-1] < profile.support and np.any(fine.last > _NEGLIGIBLE * fine.sizes):
+                drop *= 1.5
+                coarse, end = None, _end_of_range(profile, gamma, drop)
+                continue
+            if coarse is not None:
+                shift = math.exp(coarse.log_scale - fine.log_scale)
+                change = np.abs(fine.integrals - shift * coarse.integrals).max(axis=1)
+                if np.all(change <= _TOLERANCE * fine.sizes + fine.rounding):
+                    _refuse_rounding(profile, fine)
+                    return [x for x in breaks if x <= edges[-1]], fine
+            coarse = fine
+            panels *= 2
     raise ValueError(
         f"profile = {profile!r}: the integrals of the expansion under local control do not "
         f"settle (relative change {np.max(change / fine.sizes):.1e}); a(x) must be smooth except "
-        "at 0 and at the breaks of the profile"
+        "at its breaks, and give all of these"
     )
 
 
@@ -142,16 +145,24 @@ def _end_of_range(profile, gamma, drop):
     return right
 
 
-def _tabulate(profile, gamma, order, ends, panels):
+def _tabulate(profile, gamma, order, ends, panels, panels_at_zero):
     nodes, weights, primitive = _collocation()
     # Narrow panels near the start of a piece, where most profiles bend most.
     shape = (np.arange(panels + 1) / panels) ** 3
     edges = np.concatenate(
         [[0.0], *(start + (end - start) * shape[1:] for start, end in itertools.pairwise(ends))]
     )
+    near_zero = edges[1] * 0.25 ** np.arange(panels_at_zero, 0.0, -1)
+    edges = np.concatenate([[0.0], near_zero, edges[1:]])
     half = np.diff(edges)[:, None] / 2
     x = (edges[:-1, None] + half * (1 + nodes)).ravel()
-    by_piece = (len(ends) - 1, -1)
+
+    def by_piece(values):
+        """Return sums over pieces of values given at all nodes, or panels, along the last axis."""
+        extra = len(near_zero) * (values.shape[-1] // len(half))
+        sums = values[..., extra:].reshape(*values.shape[:-1], len(ends) - 1, -1).sum(axis=-1)
+        sums[..., 0] += values[..., :extra].sum(axis=-1)
+        return sums
 
     def integral_of(values):
         """Return the integrals over all panels, and up to each node within its panel."""
@@ -176,11 +187,11 @@ def _tabulate(profile, gamma, order, ends, panels):
     bounds = np.array(exponential(majorant, np.multiply, one)) * weight
     sizes = np.abs(products).sum(axis=1)
     exponents = abs(gamma) * ends[-1] * sizes
-    powers = [integral_of(jet[0] ** m)[0].reshape(by_piece) for m in range(1, order + 2)]
+    powers = [integral_of(jet[0] ** m)[0] for m in range(1, order + 2)]
     return _Tabulated(
         log_scale=log_scale,
-        integrals=products.reshape(len(products), *by_piece).sum(axis=2),
-        powers=np.array(powers).sum(axis=2),
+        integrals=by_piece(products),
+        powers=by_piece(np.array(powers)),
         # A coefficient that vanishes identically leaves rounding errors: measure by the first.
         sizes=np.maximum(sizes, 1e-3 * sizes[0]),
         rounding=_ROUNDING * (bounds.sum(axis=1) + exponents),

@@ -675,31 +675,25 @@ def exact_with_breaks(name, gamma, root):
 @pytest.mark.parametrize("measure", ["delay", "rejection"])
 @pytest.mark.parametrize("name", BROKEN)
 def test_errors_at_breaks_fall_with_the_promised_power(name, measure):
-    """At roots with one fractional part at each break the slopes are −(n + 1), n = 0 … 5.
-
-    The breaks are multiples of 1/20, so roots 20 apart have the same fractional parts.
-    """
+    """After order n = 0 … 5 the error is c_(n+1) s^(−(n + 1)/2) and what comes after that."""
     profile, control, _ = BROKEN[name]
     which = ("delay", "rejection").index(measure)
     make = qed.delay_expansion if measure == "delay" else qed.rejection_expansion
     gamma = 0.6
-    for first in (23, 40):  # at 40 the breaks are multiples of 1/√s themselves
-        roots = first, first + 80
-        exact_values = [exact_with_breaks(name, gamma, root)[which] for root in roots]
+    following = make(gamma, profile, 8, control)
+    for root in (23, 40, 103):  # at 40 the breaks are multiples of 1/√s themselves
+        exact_value = exact_with_breaks(name, gamma, root)[which]
+        c = following.coefficients_at(root**2)
         for order in range(6):
             expansion = make(gamma, profile, order, control)
-            errors = [
-                abs(float(value - arb(expansion(root**2))))
-                for value, root in zip(exact_values, roots, strict=True)
-            ]
-            if errors[1] < 1e-15:
-                break
-            slope = math.log(errors[1] / errors[0]) / math.log(roots[1] / roots[0])
-            expected = -(order + 1) - (measure == "rejection")
-            assert slope == pytest.approx(expected, abs=0.35), (first, order, errors)
-            estimate = expansion.truncation_error(roots[1] ** 2)
-            assert 0.5 * errors[1] < estimate < 3 * errors[1] + 1e-15, (first, order)
-        assert order >= 4 - (measure == "rejection")
+            error = float(exact_value - arb(expansion(root**2)))
+            power = order + 1 + which
+            rest = [abs(c[order + k]) / root ** (k - 1) for k in (2, 3)]
+            allowed = 1.5 * sum(rest) / root**power + 2e-15
+            assert abs(error - c[order + 1] / root**power) < allowed, (root, order, error)
+            estimate = expansion.truncation_error(root**2)
+            assert abs(error) < 2.5 * estimate + 2e-15, (root, order)
+            assert estimate < 3 * abs(error) + 3 * sum(rest) / root**power + 2e-15, (root, order)
 
 
 def test_coefficients_at_servers_are_the_polynomials_in_the_fractions():
@@ -736,7 +730,10 @@ def test_a_finite_buffer_is_a_profile_that_breaks():
         (from_global(lambda x: 1.0 if x <= 1 else math.exp(1 - x), gamma_min=-1), 1.0),
         (from_global(threshold), 1.0),
         (from_global(two_jumps, gamma_min=-math.inf), 1.3),
-        (from_global(lambda x: mpmath.exp(-(max(x - 2, 0) ** 4)), gamma_min=-math.inf), 2.0),
+        (
+            from_global(lambda x: mpmath.exp(-(mpmath.mpf(max(x - 2, 0)) ** 4))),
+            2.0,
+        ),
         (from_global(lambda x: np.where(x <= 1, 1.0, 0.0), gamma_min=-math.inf), 1.0),
         (from_local(stepwise_rate), 1.25),
         (from_local(np.floor, gamma_min=-math.inf), 1.0),
@@ -749,7 +746,8 @@ def test_breaks_that_are_not_declared_are_refused(profile, near):
     named = float(str(refusal.value).split("near x = ")[1].split(";")[0])
     # The first to be found need not be the first of several.
     assert abs(named / near - 1) < 1e-3 or named < near
-    assert 0 < qed.delay_probability(100, 0.5, profile, 0) < 1
+    if profile.control == "global":
+        assert 0 < qed.delay_probability(100, 0.5, profile, 0) < 1
 
 
 @pytest.mark.parametrize(
@@ -786,7 +784,7 @@ def test_that_there_are_no_breaks_can_be_said():
 def test_a_profile_that_is_not_smooth_at_zero_says_which_power_comes(profile, last, power):
     """A term x^α of f or a at 0 brings in s^(−(1 + α)/2): order 0 and 1 need no derivative."""
     for order in range(last + 1):
-        assert 0 < qed.delay_probability(400, 0.5, profile, order) < 1
+        assert 0 < qed.delay_probability(400, 0.5, profile, order, "global") < 1
     with pytest.raises(ValueError, match=rf"comes servers\^\({power}\)"):
         qed.delay_probability(400, 0.5, profile, 3)
 
@@ -809,7 +807,7 @@ def test_the_power_that_comes_at_a_root_is_the_one_that_is_said(control):
     errors = []
     from qcore.admission import delay_probability
 
-    for root in (200.0, 800.0):
+    for root in (100.0, 400.0):
         value = delay_probability(root**2, 1 - 0.5 / root, profile, control)
         errors.append(abs(value - qed.delay_probability(root**2, 0.5, profile, order, control)))
     assert math.log(errors[1] / errors[0]) / math.log(4) == pytest.approx(slope, abs=0.1)
@@ -821,12 +819,6 @@ def test_the_power_that_comes_at_a_root_is_the_one_that_is_said(control):
         (
             lambda: qed.delay_expansion(0.5, BROKEN["two jumps"][0], 1, "local"),
             "jumps at 0.6, where a is infinite",
-        ),
-        (
-            lambda: qed.delay_expansion(
-                0.5, from_global(lambda x: max(1 - x, 0 * x), a=lambda x: 1 / (1 - x), support=1)
-            ),
-            "seems to have a kink|does not accept|floating point",
         ),
         (
             lambda: qed.delay_expansion(
