@@ -589,6 +589,27 @@ def test_extreme_overload():
     assert rejection_probability(10**8, 1.5, FiniteBuffer(10.0)) == pytest.approx(1 / 3, rel=1e-15)
 
 
+@pytest.mark.parametrize("profile", PROFILES, ids=repr)
+def test_loads_near_underflow(profile):
+    """B = load^s/Γ(s + 1) there, and nobody waits; also where the product sρ underflows."""
+    with mp.workdps(30):
+        for s, rho in ((1, 1e-320), (2.5, 1e-120), (0.01, 1e-310), (1e-200, 1e-200), (40, 1e-7)):
+            log_load = mp.log(mp.mpf(s)) + mp.log(mp.mpf(rho))
+            weight = mp.exp(mp.mpf(s) * log_load - mp.loggamma(mp.mpf(s) + 1))
+            expected = float(weight / (1 + weight) if s < 1 else weight)
+            delay = delay_probability(s, rho, profile)
+            assert delay == pytest.approx(expected, rel=1e-5, abs=1e-320)
+            assert 0 <= rejection_probability(s, rho, profile) <= delay
+
+
+def test_a_function_of_mpmath_numbers_where_f_underflows():
+    profile = from_global(lambda x: mp.exp(-x - x**2))
+    assert profile.log_f(26.0) == -702.0
+    assert profile.log_f(1e9) == -(1e18 + 1e9)
+    assert profile.log_f([]).shape == profile.a([]).shape == (0,)
+    assert from_local(lambda x: 2 * x).f([]).shape == (0,)
+
+
 def test_light_load_stays_in_range():
     assert delay_probability(10**6, 0.5, OpenAdmission()) == 0.0
     assert delay_probability(5, 0.0, Abandonment(1.0)) == 0.0
@@ -686,7 +707,29 @@ def test_distribution_of_very_many_servers():
     )
 
 
+def test_distribution_of_a_long_queue_that_is_always_full():
+    """Overloaded, with very many places to wait: only the last few matter."""
+    law = queue_distribution(10, 1e9, FiniteBuffer(1e12))
+    last = 10 + FiniteBuffer(1e12).places(10)
+    assert law.number_in_system[-1] == last
+    np.testing.assert_allclose(law.probability[-3:], [1e-18, 1e-9, 1.0], rtol=1e-8)
+    few = queue_distribution(10**9, 1e9, FiniteBuffer(4.0))
+    assert len(few.number_in_system) < 10
+    # On both sides of where the lower states begin to matter.
+    for size in (5.0, 50.0, 70.0, 200.0):
+        law = queue_distribution(4, 1.5, FiniteBuffer(size))
+        delay = delay_probability(4, 1.5, FiniteBuffer(size))
+        assert law.delay_probability == pytest.approx(delay, rel=1e-13)
+        assert law.probability[-1] == pytest.approx(
+            rejection_probability(4, 1.5, FiniteBuffer(size)), rel=1e-12
+        )
+
+
 def test_distribution_refuses_what_does_not_fit():
+    with pytest.raises(ValueError, match=r"needs 9\.49e\+08 states"):
+        queue_distribution(2**53, 0.999, OpenAdmission())
+    with pytest.raises(ValueError, match="exceed the largest integer"):
+        queue_distribution(2, 1.5, FiniteBuffer(1e30))
     with pytest.raises(ValueError, match="states"):
         queue_distribution(10**8, 1 - 1e-9, OpenAdmission())
     with pytest.raises(ValueError, match=r"servers = 2\.5"):

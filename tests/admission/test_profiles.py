@@ -157,6 +157,64 @@ def test_a_profile_that_ends():
         profile.local_arguments()
 
 
+THIRD = sympy.Rational(1, 3)
+
+
+@pytest.mark.parametrize(
+    ("expression", "breaks", "support", "a_beyond"),
+    [
+        (exp(-sympy.Max(x - 1, 0)), (1,), oo, 1),
+        (sympy.Piecewise((1, x <= 1), (exp(1 - x), True)), (1,), oo, 1),
+        (sympy.Min(1, exp(1 - x)), (1,), oo, 1),
+        (exp(-x - sympy.Abs(x - THIRD) + THIRD), (THIRD,), oo, 2),
+        (1 - sympy.Heaviside(x - 2, 1) / 2, (2,), oo, 0),
+        (sympy.Max(1 - x, 0), (), 1, 1 / (1 - x)),
+        (sympy.Piecewise((1, x < 1), (0, True)), (), 1, 0),
+    ],
+)
+def test_kinks_and_jumps_are_found(expression, breaks, support, a_beyond):
+    profile = from_expression(expression, x, seconds=0)
+    assert profile.breaks == breaks
+    assert profile.support == support
+    last = profile.a.args[-1][0] if isinstance(profile.a, sympy.Piecewise) else profile.a
+    assert sympy.simplify(last - a_beyond) == 0
+    own = admission.from_global(**profile.global_arguments())
+    assert own.breaks == tuple(map(float, breaks))
+    assert own.support == float(support)
+    errors = []
+    for root in (30.0, 120.0):
+        exact = admission.delay_probability(root**2, 1 - 0.6 / root, own)
+        errors.append(abs(qed.delay_probability(root**2, 0.6, own, 2) - exact))
+    # Both roots are multiples of 3, where fractional parts are the same.
+    assert math.log(errors[0] / errors[1]) / math.log(4) == pytest.approx(3, abs=0.2)
+
+
+def test_a_threshold_under_local_control_is_given_its_limits_at_the_break():
+    profile = from_expression(exp(-(sympy.Max(x - 1, 0) ** 2) - x), x, seconds=0)
+    arguments = profile.local_arguments()
+    assert arguments["derivatives_at_breaks"](1.0, 2, -1) == [1.0, 0.0, 0.0]
+    assert arguments["derivatives_at_breaks"](1.0, 2, 1) == [1.0, 2.0, 0.0]
+    own = admission.from_local(**arguments)
+    exact = admission.delay_probability(900, 0.98, own)
+    assert qed.delay_probability(900, 0.6, own, 5) == pytest.approx(exact, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: from_expression(exp(-sympy.floor(x)), x), "finite number of kinks"),
+        (lambda: from_expression(1 - sympy.Heaviside(x - 2), x), "limit of f from one side"),
+        (
+            lambda: from_expression(1 - sympy.Heaviside(x - 2, 1) / 2, x).local_arguments(),
+            "jumps at 2, where a is infinite",
+        ),
+    ],
+)
+def test_what_is_not_piecewise_smooth_is_refused(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
 @pytest.mark.parametrize(
     ("expression", "message"),
     [

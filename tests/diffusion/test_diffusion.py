@@ -17,6 +17,7 @@ from qcore.admission import (
     NoWaiting,
     OpenAdmission,
     PowerDecay,
+    from_global,
     from_local,
     queue_distribution,
 )
@@ -321,3 +322,81 @@ def test_arrays_broadcast_and_scalars_are_floats():
     assert type(stationary_density(0.1, 1.0, OpenAdmission())) is float
     assert stationary_cdf([[0.1], [0.2]], [1.0, 2.0, 3.0], OpenAdmission()).shape == (2, 3)
     assert delay_probability([1.0, 2.0], OpenAdmission()).shape == (2,)
+
+
+@pytest.mark.parametrize(
+    ("profile", "gamma"),
+    [
+        (Abandonment(1e4), -1.0),
+        (from_local(lambda x: 1e4 * x, gamma_min=-math.inf), -1.0),
+        (from_local(np.exp), -2.0),
+    ],
+    ids=["steep", "steep, by its tangent", "exponential"],
+)
+def test_paths_stand_a_steep_drift(profile, gamma):
+    """At a step long against 1/a′ the law is near the right one, and no path runs away."""
+    path = sample_path(gamma, profile, 6.0, 3, step=4e-3, paths=400)
+    late = path.values[:, -500::100]
+    deviation = math.sqrt(variance(gamma, profile))
+    assert abs(late.mean() - mean(gamma, profile)) < 0.15 * deviation
+    assert late.var() == pytest.approx(variance(gamma, profile), rel=0.12)
+    assert path.values.max() < 8 * deviation
+
+
+@pytest.mark.parametrize("gamma", [-1.3, 0.0, 0.8])
+@pytest.mark.parametrize(
+    "profile",
+    [Abandonment(2.0), ModifiedDrift(0.3), from_local(lambda x: 2 * x, gamma_min=-math.inf)],
+)
+def test_the_drift_is_followed_as_by_an_ode_solver(gamma, profile):
+    from scipy.integrate import solve_ivp
+
+    from qcore.diffusion import _drift_flow
+
+    def drift(t, x):
+        return -gamma - (profile.a(max(x[0], 0.0)) if x[0] > 0 else x[0])
+
+    for start in (-2.0, -0.3, 0.0, 0.2, 1.5):
+        for duration in (0.01, 0.7, 3.0):
+            found = float(_drift_flow(np.array([start]), duration, gamma, profile)[0])
+            solved = solve_ivp(drift, (0, duration), [start], rtol=1e-9, atol=1e-10, max_step=0.02)
+            assert found == pytest.approx(solved.y[0, -1], abs=2e-5)
+
+
+def test_far_tails_of_profiles_of_ones_own():
+    gaussian = from_global(lambda x: mp.exp(-x - x**2))
+    linear = from_local(lambda x: 2 * x)
+    for profile in (gaussian, linear):
+        for x in (30.0, 1e9, 1e100):
+            assert stationary_cdf(x, 0.5, profile) == 1.0
+            assert stationary_density(x, 0.5, profile) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: sample_path(1.0, OpenAdmission(), 1.0, 1, step=1e-12), "step = 1e-12.* at most"),
+        (lambda: sample_path(1.0, OpenAdmission(), 1e308, 1, step=1e-308), "inf values"),
+        (lambda: sample_path(1.0, OpenAdmission(), 1.0, 1, paths=10**9), "values; must be"),
+        (lambda: moment(400, 0.0, NoWaiting()), "order = 400: the moment .* exceeds"),
+        (lambda: moment(10**9, 0.0, NoWaiting()), "order = 1000000000: .* <= 1000"),
+    ],
+)
+def test_what_does_not_fit_is_refused_at_once(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+def weighted(n, gamma, ends):
+    return mp.quad(lambda v: v**n * mp.exp(gamma * v - v * v / 2), ends)
+
+
+def test_moments_whose_parts_overflow_alone():
+    """E|X|ⁿ below zero at large γ, while the unnormalised moments exceed 1e308."""
+    for n, gamma in ((100, 29.0), (60, 29.9), (60, 30.1), (30, 0.0), (30, -5.0)):
+        with mp.workdps(40):
+            ends = [0, max(gamma, 0) / 2, max(gamma, 0) + 1, max(gamma, 0) + 10, mp.inf]
+            expected = weighted(n, gamma, ends) / weighted(0, gamma, ends)
+        assert moment(n, gamma, NoWaiting()) == pytest.approx(
+            float((-1) ** n * expected), rel=1e-11
+        )
