@@ -56,10 +56,11 @@ def from_global(
         f(x) for x ≥ 0: non-negative, non-increasing, f(0) = 1. It may take numbers or arrays.
     derivatives_at_zero : callable or sequence, optional
         ``derivatives_at_zero(n)`` gives f(0), f′(0), …, f⁽ⁿ⁾(0); or those numbers as far as known.
-        Without it f must accept mpmath numbers, and they come from 50-digit differences.
+        Without it f must accept mpmath numbers, and they come from one-sided differences with
+        steps down to 1e-10, to 17 digits.
     laplace : callable, optional
         ``laplace(gamma, derivative)``, the transform of f and its derivatives. Without it they
-        are integrated numerically, which asks for an f that is smooth for x > 0.
+        are integrated numerically, from one of ``breaks`` to the next.
     a : callable, optional
         a(x) = −f′(x)/f(x). Without it f must accept complex or mpmath numbers where a is needed.
     a_derivatives : callable, optional
@@ -86,6 +87,15 @@ def from_global(
         If f(0) ≠ 1, or f increases, is negative or is not a number somewhere on a grid of points
         from 0 to 10⁶; or if something cannot be found numerically: the message says what to pass.
 
+    Notes
+    -----
+    The search for breaks that are not given looks from x = 0.004 to 58 and takes some 2000 values
+    of f. It sees a jump of f or of its first three derivatives; of some ten, if f accepts mpmath
+    numbers. A smooth f that bends within less than a thousandth of x may be taken for one.
+
+    Profiles are equal, and hash alike, if they are made of the same functions and numbers, and can
+    be pickled if these can: functions of a module can, a lambda cannot.
+
     Examples
     --------
     >>> import mpmath
@@ -101,7 +111,7 @@ def from_global(
     >>> from qcore import qed
     >>> threshold = from_global(lambda x: mpmath.exp(-max(x - 1, 0)), breaks=[1.0])
     >>> round(qed.delay_probability(100, 0.5, threshold, order=6), 9)
-    0.402684962
+    0.386713694
     """
     return _FromGlobal(
         f,
@@ -138,7 +148,8 @@ def from_local(
         a(x) for x ≥ 0: non-negative and non-decreasing. It may take numbers or arrays.
     derivatives_at_zero : callable or sequence, optional
         ``derivatives_at_zero(n)`` gives a(0), a′(0), …, a⁽ⁿ⁾(0); or those numbers as far as known.
-        Without it a must accept mpmath numbers, and they come from 50-digit differences.
+        Without it a must accept mpmath numbers, and they come from one-sided differences with
+        steps down to 1e-10, to 17 digits.
     laplace : callable, optional
         ``laplace(gamma, derivative)``, the transform of f = exp(−∫a) and its derivatives.
     integral : callable, optional
