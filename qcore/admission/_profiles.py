@@ -294,9 +294,9 @@ class ScalingProfile(ABC):
     def _log_tail_transform(self, gamma, x):
         log_weight = float(self._log_f(np.array(x))) - gamma * x
         if log_weight < _FAR_DOWN:
-            # Rounding leaves four digits of it after the point: those of Laplace's method.
-            decay = gamma + float(self._a(np.array(x)))
-            return log_weight - math.log(decay) if 0 < decay < math.inf else -math.inf
+            # Rounding leaves a few digits of it after the point: those of Laplace's method.
+            drop = log_weight + gamma * 1.001 * x - float(self._log_f(np.array(1.001 * x)))
+            return log_weight - math.log(drop / (1e-3 * x)) if drop < math.inf else log_weight
         return self._log_moment(gamma, 0, x)
 
     def log_abs_derivative(self, gamma, derivative):
