@@ -3,6 +3,7 @@
 import numpy as np
 
 _EPS = np.finfo(float).eps
+_SMALLEST_NORMAL = np.finfo(float).smallest_normal
 
 
 def _lobatto_slope_weights(degree):
@@ -76,11 +77,13 @@ def first_point(predicate, lower, upper):
 def lowest_point(function, lower, upper):
     """A point at which a function with one valley in [lower, upper] is least, to rounding.
 
-    ``function`` maps an array of points to an array of values.
+    ``function`` maps an array of points to an array of values. The search also ends where no float
+    is left between the points, as it comes to 0 through the subnormal numbers.
     """
     while True:
         points = np.linspace(lower, upper, 9)
         k = int(np.argmin(function(points)))
-        if upper - lower <= 8 * _EPS * upper:
+        ends = float(points[max(k - 1, 0)]), float(points[min(k + 1, 8)])
+        if upper - lower <= 8 * _EPS * upper or ends == (lower, upper) or upper < _SMALLEST_NORMAL:
             return float(points[k])
-        lower, upper = float(points[max(k - 1, 0)]), float(points[min(k + 1, 8)])
+        lower, upper = ends

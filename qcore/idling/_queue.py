@@ -7,11 +7,11 @@ import numpy as np
 from scipy.stats import poisson
 
 from qcore._numerics import checks
-from qcore.idling.fluid import checked_utilization_cost
+from qcore.idling.fluid import UtilizationCost, positive_rate, unit_cost
 
 _LARGEST_CHAIN = 1_500_000
-
-
+_LARGEST_SUM = 20_000_000
+_MOST_LEVELS = 4_000_000
 _TAIL = 1e-17
 
 
@@ -55,12 +55,12 @@ class Queue:
         holding_cost,
     ):
         self.servers = checks.count("servers", servers, at_least=1)
-        self.arrival_rate = checks.scalar("arrival_rate", arrival_rate, above=0)
-        self.service_rate = checks.scalar("service_rate", service_rate, above=0)
-        self.abandonment_rate = checks.scalar("abandonment_rate", abandonment_rate, above=0)
-        self.abandonment_cost = checks.scalar("abandonment_cost", abandonment_cost, at_least=0)
-        self.holding_cost = checks.scalar("holding_cost", holding_cost, at_least=0)
-        self.utilization_cost = checked_utilization_cost(utilization_cost)
+        self.arrival_rate = positive_rate("arrival_rate", arrival_rate)
+        self.service_rate = positive_rate("service_rate", service_rate)
+        self.abandonment_rate = positive_rate("abandonment_rate", abandonment_rate)
+        self.abandonment_cost = unit_cost("abandonment_cost", abandonment_cost)
+        self.holding_cost = unit_cost("holding_cost", holding_cost)
+        self.utilization_cost = UtilizationCost(utilization_cost)
 
     def tail(self, longest):
         """P(Poisson(λ/θ) > longest), the bound on P(Q > longest) for every policy."""
@@ -70,6 +70,7 @@ class Queue:
         if max_waiting is not None:
             return checks.count("max_waiting", max_waiting, at_least=1)
         mean = self.arrival_rate / self.abandonment_rate
+        self.refuse_large_chain((self.servers + 1) * (int(mean) + 1))  # it is longer than the mean
         lengths = np.arange(int(mean), int(mean + 40 * math.sqrt(mean)) + 40)
         return max(int(lengths[np.argmax(poisson.sf(lengths, mean) <= _TAIL)]), 1)
 
@@ -77,14 +78,19 @@ class Queue:
         if states > _LARGEST_CHAIN:
             raise ValueError(
                 f"servers = {self.servers} and arrival_rate / abandonment_rate = "
-                f"{self.arrival_rate / self.abandonment_rate:g}: the chain has {states} states, "
-                f"must have at most {_LARGEST_CHAIN}; a smaller max_waiting truncates the queue"
+                f"{self.arrival_rate / self.abandonment_rate:g}: the chain has "
+                f"{float(min(states, 10**300)):.7g} states, must have at most {_LARGEST_CHAIN}; a smaller max_waiting truncates the queue"
             )
 
     def averages(self, busy, waiting, distribution, rejected, lost):
         """`PolicyCost` from a distribution; rates of rejected and of lost customers, in all."""
         n = self.servers
         levels, place = np.unique(busy, return_inverse=True)
+        if levels.size > _MOST_LEVELS:
+            raise ValueError(
+                f"servers = {n}: {levels.size} numbers of busy servers are likely, each a call of "
+                f"utilization_cost: must be at most {_MOST_LEVELS}"
+            )
         weights = np.bincount(place, weights=distribution)
         used = sum(
             weight * self.utilization_cost(level / n)
@@ -137,21 +143,28 @@ class Queue:
 def until_negligible(ratio, limit, at_least=0):
     """Ratios at 0, 1, … (at most ``limit`` of them) until their product is negligible.
 
-    Negligible beside 1 and beside the product of the first ``at_least``.
+    Negligible beside 1 and beside the product of the first ``at_least``, and so is all that
+    follows: the ratios fall, so that it is less than a geometric series.
     """
     found = []
     start, size, product = 0, 256, 1.0
     base = None
     while limit is None or start < limit:
         stop = start + size if limit is None else min(start + size, limit)
+        if stop > _LARGEST_SUM:
+            raise ValueError(
+                "arrival_rate, service_rate and abandonment_rate: the number in the system spreads "
+                f"over more than {_LARGEST_SUM} values, must be at most that many"
+            )
         part = ratio(np.arange(start, stop, dtype=float))
         found.append(part)
         running = product * np.cumprod(part)
         if base is None and stop > at_least:
             base = running[max(at_least - start - 1, 0)] if at_least > start else product
-        product = float(running[-1])
-        negligible = base is not None and product <= 1e-22 * min(base, 1.0) and part[-1] < 0.9
-        if negligible or product == 0:
+        product, last = float(running[-1]), float(part[-1])
+        if product == 0 or (
+            base is not None and last < 1 and product <= 1e-22 * min(base, 1.0) * (1 - last)
+        ):
             break
         start, size = stop, 2 * size
     return np.concatenate(found) if found else np.empty(0)

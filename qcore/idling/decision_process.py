@@ -1,21 +1,25 @@
 """Any policy, and the best one, for the M/M/N+M queue as a Markov decision process."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from scipy.sparse import csgraph
 
 from qcore._numerics import checks
 from qcore.idling._queue import PolicyCost, Queue
+from qcore.idling._shared import documented
 from qcore.idling._stationary import Cycles, rate_matrix, stationary
 from qcore.idling.fluid import FluidControlProblem
 
 _MOST_IMPROVEMENTS = 100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OptimalPolicy:
     """The policy of least average cost.
+
+    It can be pickled; two of them are equal if all their fields are. It has no hash, since its
+    arrays have none.
 
     Attributes
     ----------
@@ -54,7 +58,18 @@ class OptimalPolicy:
     suboptimality: float
     iterations: int
 
+    __hash__ = None
 
+    def __eq__(self, other):
+        if not isinstance(other, OptimalPolicy):
+            return NotImplemented
+        return all(
+            np.array_equal(getattr(self, field.name), getattr(other, field.name))
+            for field in fields(self)
+        )
+
+
+@documented
 def policy_cost(
     servers,
     arrival_rate,
@@ -72,26 +87,21 @@ def policy_cost(
 
     Parameters
     ----------
-    servers, arrival_rate, service_rate, abandonment_rate
-        As for `thinned`.
+    %(system)s
     entering : callable or array of int
         ``entering(busy, waiting)``, or ``entering[busy, waiting]``: how many of the waiting
         customers enter service at an arrival or departure epoch, in 0, …, min(waiting,
         servers − busy). An arriving customer is counted among the waiting, a departing one not
         among the busy. An array has shape (servers + 1, max_waiting + 2), as in `OptimalPolicy`.
-    abandonment_cost, utilization_cost, holding_cost
-        As for `thinned`.
+    %(costs)s
     admission : callable or array of float, optional
         ``admission(busy, waiting)``, or ``admission[busy, waiting]``: the probability that an
         arrival who finds this state is admitted. Default: 1. An array has shape (servers + 1,
         max_waiting + 1).
-    max_waiting : int, optional
-        Longest queue of the truncated chain, as for `optimal_policy`; with an array, the default
-        is the one that fits its shape.
+    %(max_waiting)s
+        With an array, the one that fits its shape.
 
-    Returns
-    -------
-    PolicyCost
+    %(averages)s
 
     Raises
     ------
@@ -105,7 +115,9 @@ def policy_cost(
     LU factorisation of the generator without one frequent state. Abandonments empty the system
     under every policy, so that the distribution is unique. Measured against `thinned` and
     `fewer_servers`: relative difference below 1e-12 for N ≤ 100. An arrival who finds
-    ``max_waiting`` customers and may not enter service is counted with those who abandon.
+    ``max_waiting`` customers and may not enter service is counted with those who abandon. *Cost*:
+    a call of ``entering`` (and ``admission``) for each of the (N + 1)(J + 2) states, and the
+    factors: seconds at 100,000 states, minutes at the most that are accepted.
 
     Examples
     --------
@@ -136,6 +148,7 @@ def policy_cost(
     return chain.averages(chain.stationary(target, admitted), target, admitted)
 
 
+@documented
 def optimal_policy(
     servers,
     arrival_rate,
@@ -164,16 +177,12 @@ def optimal_policy(
 
     Parameters
     ----------
-    servers, arrival_rate, service_rate, abandonment_rate
-        As for `thinned`.
-    abandonment_cost, utilization_cost, holding_cost
-        As for `thinned`.
+    %(system)s
+    %(costs)s
     rejection : bool, optional
         Whether an arrival may be rejected, at the same cost as an abandonment; nobody enters
         service then. Default: False.
-    max_waiting : int, optional
-        Longest queue J of the truncated model; an arrival beyond it is lost at the cost of an
-        abandonment. Default: see Notes.
+    %(max_waiting)s
 
     Returns
     -------
@@ -231,7 +240,7 @@ def optimal_policy(
     else:
         raise ArithmeticError(
             f"policy iteration has not settled after {_MOST_IMPROVEMENTS} improvements; the cost "
-            f"is {gain!r}, within {max(-float(residual.min()), 0.0):.1e} of the least"
+            f"is {gain!r}, within {_suboptimality(residual):.3e} of the least"
         )
     distribution = chain.stationary(target, admitted, reference)
     return OptimalPolicy(
@@ -243,7 +252,7 @@ def optimal_policy(
         distribution=distribution,
         max_waiting=chain.longest,
         truncation_probability=queue.tail(chain.longest),
-        suboptimality=max(-float(residual.min()), 0.0),
+        suboptimality=_suboptimality(residual),
         iterations=iterations,
     )
 
@@ -415,6 +424,15 @@ class _Chain:
             + self.waiting * queue.abandonment_rate * abandonment
         )
         return better_target, admit, residual
+
+
+def _suboptimality(residual):
+    """Return a bound on what the policy costs beyond the least: the residual's most negative value.
+
+    Under any policy the average cost exceeds the gain by the mean of its own residuals, which are
+    no smaller.
+    """
+    return max(-float(residual.min()), 0.0)
 
 
 def _table(name, values, shape):

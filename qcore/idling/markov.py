@@ -1,4 +1,4 @@
-"""Exact costs of policies in the M/M/N+M queue, and the best policy there.
+"""The M/M/N+M queue: exact costs of policies, closed forms and any others, and the best policy.
 
 *Model.* Customers arrive in a Poisson process at rate :math:`\\lambda^N`, are served by one of
 :math:`N` servers for an exponential time at rate :math:`\\mu`, and abandon the queue after an

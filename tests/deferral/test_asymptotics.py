@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.linalg import solve_banded
 from scipy.optimize import minimize_scalar
 
+from derivations.deferral import near_full
 from qcore.deferral import asymptotics, dsrt, esrt, single_deferral
-from qcore.deferral.asymptotics import _constants
+from qcore.deferral.asymptotics import _constants, _two_errors
+from qcore.erlang import erlang_b
 
 BETAS = (-30.0, -4.0, -0.5, 0.0, 0.1, 2.999, 3.001, 10.0, 30.0)
 
@@ -314,9 +317,8 @@ def test_a_mean_time_binds_at_the_predicted_rate():
     assert extrapolate(steps, excess) == pytest.approx(limit.excess, rel=0.06)
 
 
-@pytest.mark.parametrize("servers", [100, 10**9])
-@pytest.mark.parametrize("beta", [-0.01, -1.0, -30.0])
-@pytest.mark.parametrize("time", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("servers", [10**5, 10**9])
+@pytest.mark.parametrize(("beta", "time"), [(-1.0, 1.0), (-0.5, 3.0), (-2.0, 0.3)])
 def test_below_capacity_the_two_losses_are_balanced(servers, beta, time):
     found = asymptotics.underloaded_time_limit(servers, beta, time)
     with mp.workdps(50):
@@ -356,6 +358,277 @@ def test_a_mean_time_in_overload_leads_to_the_root():
         assert limit.rearrival_rate == pytest.approx(math.sqrt(b), rel=0.02)
 
 
+# From one deferral to the square root of the servers
+
+
+def walk_cost(deferrals, worth, stage):
+    """Return the two errors per customer lost of the walk with returns at rate 1/stage.
+
+    Level by level from all deferred: the balance of the walk W = 0, 1, ... with rates one.
+    """
+    size = min(int(9 * math.sqrt(2 * deferrals * stage)), int(40 * stage)) + 60
+    idle = np.arange(size + 1)
+    bands = np.array([[-1.0] * size, [2 + 1 / stage] * size, [-1.0] * size])
+    at_zero, above = 1.0, np.zeros(size + 1)
+    away = weighted = 0.0
+    lost = 1.0
+    for missing in range(deferrals):
+        right = np.append(above[2:], 0.0) / stage
+        right[0] += at_zero
+        level = np.append(at_zero, solve_banded((1, 1), bands, right))
+        away += level @ np.minimum(idle, deferrals - missing)
+        weighted += (missing + 1) * at_zero / stage
+        lost += at_zero / stage
+        above, at_zero = level, level.sum() / stage
+    return away / lost, worth * weighted / lost
+
+
+@pytest.mark.parametrize("ratio", [0.1, 0.5, 2.0, 6.0])
+def test_deferrals_of_the_order_of_a_stage_cost_what_the_walk_says(ratio):
+    stages = (50, 100, 200, 400)
+    found = [walk_cost(round(ratio * stage), 1.0, stage) for stage in stages]
+    steps = [stage**-0.5 for stage in stages]
+    idle = [first / stage**2 for stage, (first, _) in zip(stages, found, strict=True)]
+    lost = [second for _, second in found]
+    ratios = np.array([ratio])
+    assert extrapolate(steps, idle) == pytest.approx(_two_errors.idle_growth(ratios)[0], rel=1e-3)
+    assert extrapolate(steps, lost) == pytest.approx(_two_errors.return_growth(ratios)[0], rel=1e-3)
+
+
+@pytest.mark.parametrize("ratio", [1e-9, 1e-3, 0.7, 3.0, 149.0, 151.0, 1e4])
+def test_growth_of_both_errors_against_thirty_digits(ratio):
+    with mp.workdps(30):
+        r = mp.mpf(ratio)
+
+        def slope_of_scale(x):
+            return (1 + mp.erf(mp.sqrt(x) / 2)) / 2 + mp.exp(-x / 4) / mp.sqrt(mp.pi * x)
+
+        def scale(x):
+            return 1 + mp.quad(slope_of_scale, sorted({mp.mpf(0), min(x, mp.mpf(1)), x}))
+
+        def longer(y):
+            """Return the mean time of an excursion of age tau with more than y - tau idle."""
+
+            def density(tau):
+                return (
+                    mp.exp(-(y**2) / (4 * tau)) / mp.sqrt(mp.pi * tau)
+                    - mp.erfc(y / (2 * mp.sqrt(tau))) / 2
+                )
+
+            return mp.quad(density, [0, y / 4, y])
+
+        returning = mp.quad(lambda z: z * slope_of_scale(z), [0, min(r, 1), min(r, 30), r])
+        pieces = [mp.mpf(0), min(r, 1) / 2, r] if r <= 3 else None
+        idling = mp.quad(lambda y: scale(r - y) * longer(y), pieces) if pieces else None
+    ratios = np.array([ratio])
+    assert _two_errors.return_growth(ratios)[0] == pytest.approx(float(returning), rel=1e-13)
+    if idling is not None:
+        assert _two_errors.idle_growth(ratios)[0] == pytest.approx(float(idling), rel=1e-12)
+    else:  # W is affine but for e^{-x/4}, and excursions last one on average
+        assert _two_errors.idle_growth(ratios)[0] == pytest.approx(ratio, rel=3 / ratio)
+
+
+def test_the_scale_function_has_its_transform():
+    for rate in (0.3, 2.0, 40.0):
+        with mp.workdps(20):
+            transform = mp.quad(
+                lambda x, rate=rate: (
+                    mp.exp(-rate * x) * float(_two_errors.scale_function(float(x)))
+                ),
+                [0, 0.01, 0.1, 1, 10, 100, 200],
+            )
+        exponent = rate - (math.sqrt(1 + 4 * rate) - 1) / 2
+        assert float(transform) * exponent == pytest.approx(1.0, rel=1e-7)
+
+
+def test_the_first_filling_against_its_sum():
+    for ratio in (0.05, 1.0, 7.0):
+
+        def term(k, ratio=ratio):
+            width = ratio / mp.sqrt(2 * k)
+            inner = mp.quad(lambda x: (1 - x / width) * x * mp.npdf(x), [0, width])
+            return 4 / (ratio * mp.sqrt(2 * k)) * inner
+
+        exact = mp.nsum(lambda k: term(k), [1, 400]) + ratio / (3 * mp.sqrt(mp.pi * 400.5))
+        assert _two_errors.filling(np.array([ratio]))[0] == pytest.approx(float(exact), rel=1e-4)
+
+
+def exact_optimum(servers, deferrals, beta, guess):
+    """Return the best spacing and the loss beyond as many waiting places; exponential spacing."""
+    load = servers + beta * math.sqrt(servers)
+    found = minimize_scalar(
+        lambda log_x: near_full.loss(servers, deferrals, load, math.exp(-log_x)),
+        bounds=(math.log(guess) - 1.0, math.log(guess) + 1.0),
+        method="bounded",
+        options={"xatol": 1e-5},
+    )
+    return math.exp(found.x), found.fun - asymptotics.waiting_room_blocking(
+        servers, deferrals, load, 1.0
+    )
+
+
+@pytest.mark.parametrize("servers", [100, 1000, 10**4])
+def test_errors_of_the_best_spacing_are_below_their_estimates(servers):
+    served, shares = 0, []
+    for beta in (-4.0, -1.5, 0.0, 1.5, 4.0):
+        for delta in (0.0, 0.1, 0.3, 1.0, 2.0):
+            deferrals = max(1, round(delta * math.sqrt(servers)))
+            try:
+                found = asymptotics.esrt_spacing(deferrals, beta).estimate(servers)
+            except ValueError:
+                continue
+            best, excess = exact_optimum(servers, deferrals, beta, found.spacing)
+            served += 1
+            shares.append(abs(found.spacing / best - 1.0) / found.spacing_error)
+            shares.append(abs(found.excess / excess - 1.0) / found.excess_error)
+    assert served >= {100: 4, 1000: 11, 10**4: 18}[servers]
+    assert 0.2 < max(shares) < 1.0
+
+
+def test_many_slots_no_longer_have_a_spacing_far_too_long():
+    for deferrals in (1, 3, 10, 20, 60, 200, 1000):
+        found = asymptotics.esrt_spacing(deferrals, 0.1).estimate(10**5)
+        best, excess = exact_optimum(10**5, deferrals, 0.1, found.spacing)
+        assert found.spacing == pytest.approx(best, rel=0.045)
+        assert found.excess == pytest.approx(excess, rel=0.15)
+    # The coefficients alone, at twenty slots, are two and a half times too long.
+    expansion = asymptotics.esrt_spacing(20, 0.1)
+    coefficients = (expansion.leading + expansion.correction / 10) / 10**4
+    assert coefficients > 2.4 * expansion.spacing(10**6)
+
+
+@pytest.mark.parametrize(("servers", "deferrals"), [(1000, 1), (1000, 4), (3000, 10)])
+def test_errors_of_the_best_fixed_spacing_are_below_their_estimates(servers, deferrals):
+    load = servers + 0.1 * math.sqrt(servers)
+    found = asymptotics.dsrt_spacing(deferrals, 0.1).estimate(servers)
+    best, blocking = dsrt_optimum(servers, deferrals, load, found.spacing)
+    excess = blocking - asymptotics.waiting_room_blocking(servers, deferrals, load, 1.0)
+    assert found.spacing == pytest.approx(best, rel=found.spacing_error)
+    assert found.excess == pytest.approx(excess, rel=found.excess_error)
+
+
+@pytest.mark.parametrize("expand", [asymptotics.esrt_spacing, asymptotics.dsrt_spacing])
+def test_few_deferrals_in_huge_systems_have_both_orders(expand):
+    for deferrals in (1, 4):
+        one = expand(deferrals, -0.5)
+        roots = (300.0, 600.0, 1000.0)
+        rests = [
+            (one.spacing(root**6) * root**4 - one.leading) * root - one.correction for root in roots
+        ]
+        # What remains is of the order K^{-1/6} beside the correction.
+        scaled = [rest * root for rest, root in zip(rests, roots, strict=True)]
+        assert scaled[2] == pytest.approx(scaled[1], rel=0.2, abs=0.05)
+        assert abs(rests[2]) < 0.05 * max(one.correction, one.leading)
+
+
+def test_very_many_deferrals_have_the_law_of_many():
+    many = asymptotics.many_deferrals(-0.7, 0.5)
+    servers = 10**12
+    found = asymptotics.esrt_spacing(500_000, -0.7).estimate(servers)
+    assert 1.0 / found.spacing == pytest.approx(many.rearrival_rate * servers ** (2 / 3), rel=0.02)
+    assert found.excess == pytest.approx(many.excess * servers ** (-2 / 3), rel=0.02)
+
+
+def test_exponential_constants_against_thirty_digits():
+    for deferrals in (1, 2, 17, 300, 3000):
+        found = _constants.exponential(deferrals)
+        with mp.workdps(30):
+            balance = 1.5 * mp.sqrt(mp.pi) * mp.gammaprod([deferrals], [deferrals + mp.mpf(1.5)])
+            correction = mp.fsum(
+                (i + 1) * mp.rf(mp.mpf(0.5), i - 1) / mp.factorial(i - 1)
+                for i in range(1, deferrals)
+            )
+        assert found.balance == pytest.approx(float(balance), rel=1e-12)
+        assert found.correction == pytest.approx(float(correction), rel=1e-12)
+
+
+def test_many_deferrals_are_computed_to_the_ends_of_their_range():
+    tiny = asymptotics.many_deferrals(0.1, 1e-170)
+    # A^3 -> 1/((h - beta) delta), excess -> 3/2 h delta/A
+    h = asymptotics.scaled_erlang_b(0.1)
+    assert tiny.rearrival_rate == pytest.approx((1 / ((h - 0.1) * 1e-170)) ** (1 / 3), rel=1e-13)
+    assert tiny.excess == pytest.approx(1.5 * h * 1e-170 / tiny.rearrival_rate, rel=1e-13)
+    for beta in (-30.0, -3.0, 3.0, 30.0):
+        for delta in (5e-324, 1e-9, 0.4, 20.0):
+            found = asymptotics.many_deferrals(beta, delta)
+            with mp.workdps(60):
+                b, d, h = mp.mpf(beta), mp.mpf(delta), hazard(beta)
+                idle = d + h * (mp.expm1(b * d) - b * d) / b**2 if delta > 1e-6 else d
+                lost = (mp.expm1(-b * d) + b * d) / b**2 if delta > 1e-6 else d**2 / 2
+                rate = mp.cbrt(idle / (2 * (h - b) * lost))
+            assert found.rearrival_rate == pytest.approx(float(rate), rel=1e-6)
+            assert 0.0 <= found.scaled_blocking < math.inf
+
+
+# A limit on the mean time
+
+
+@pytest.mark.parametrize("servers", [100, 1000, 10**4])
+def test_errors_under_a_mean_time_limit_are_below_their_estimate(servers):
+    served, shares = 0, []
+    for beta in (-4.0, -1.0, -0.2, 0.0, 0.5, 2.0):
+        for time in (0.1, 1.0, 10.0):
+            try:
+                found = asymptotics.mean_time_limit(beta * servers ** (1 / 6), time, servers)
+            except ValueError:
+                continue
+            guess = found.rearrival_rate * servers ** (2 / 3) * time
+            if guess * servers**0.5 > 2e6:
+                continue
+            for factor in (1.0, 0.75):
+                try:
+                    _, loss = near_full.best_deferrals(servers, beta, time, factor * guess)
+                    break
+                except ValueError:
+                    continue
+            served += 1
+            shares.append(abs(found.blocking_probability / loss - 1.0) / found.relative_error)
+            floor = 1.0 - servers / (servers + beta * math.sqrt(servers))
+            assert found.blocking_probability - floor == pytest.approx(
+                found.excess * servers ** (-2 / 3), rel=1e-9
+            )
+    assert served >= {100: 8, 1000: 12, 10**4: 10}[servers]
+    assert 0.2 < max(shares) < 1.0
+
+
+@pytest.mark.parametrize(("servers", "percent"), [(100, 12.5), (1000, 6.6), (10**4, 3.5)])
+def test_the_mass_left_out_explains_most_of_the_error(servers, percent):
+    finite = asymptotics.mean_time_limit(0.0, 1.0, servers)
+    limit = asymptotics.mean_time_limit(0.0, 1.0)
+    guess = finite.rearrival_rate * servers ** (2 / 3) / 1.2
+    _, loss = near_full.best_deferrals(servers, 0.0, 1.0, guess)
+    assert 100 * (finite.blocking_probability / loss - 1.0) == pytest.approx(percent, abs=0.06)
+    far = {100: 88, 1000: 54, 10**4: 34}[servers]
+    assert 100 * (limit.excess * servers ** (-2 / 3) / loss - 1.0) == pytest.approx(far, abs=0.6)
+
+
+def test_a_mean_time_limit_tends_to_its_limit():
+    for b in (-3.0, 0.0, 4.0):
+        limit = asymptotics.mean_time_limit(b, 1.0)
+        near = asymptotics.mean_time_limit(b, 1.0, servers=1e18)
+        assert near.excess == pytest.approx(limit.excess, rel=0.01)
+        assert near.rearrival_rate == pytest.approx(limit.rearrival_rate, rel=0.01)
+
+
+@pytest.mark.parametrize("servers", [1000, 10**4])
+def test_below_capacity_the_error_is_below_its_estimate_and_erlangs_bound_holds(servers):
+    served = 0
+    for beta in (-3.0, -1.0, -0.5, -0.2):
+        for time in (0.1, 0.3, 1.0, 3.0):
+            try:
+                found = asymptotics.underloaded_time_limit(servers, beta, time)
+            except ValueError:
+                continue
+            served += 1
+            better = asymptotics.mean_time_limit(beta * servers ** (1 / 6), time, servers)
+            guess = better.rearrival_rate * servers ** (2 / 3) * time
+            _, loss = near_full.best_deferrals(servers, beta, time, guess)
+            assert abs(found.blocking_probability / loss - 1.0) < found.relative_error
+            load = servers + beta * math.sqrt(servers)
+            assert found.blocking_probability <= erlang_b(servers, load)
+    assert served >= 6
+
+
 @pytest.mark.parametrize(
     ("call", "name"),
     [
@@ -367,6 +640,22 @@ def test_a_mean_time_in_overload_leads_to_the_root():
         (lambda: asymptotics.underloaded_time_limit(100, 0.0, 1.0), "beta"),
         (lambda: asymptotics.underloaded_time_limit(100, -1.0, 1e4), "max_deferral_time"),
         (lambda: asymptotics.throughput_floor(0, 1.0, 1.0), "servers"),
+        (
+            lambda: asymptotics.underloaded_time_limit(1000, -0.05, 10.0),
+            "the expansion is not near",
+        ),
+        (
+            lambda: asymptotics.underloaded_time_limit(10**9, -0.01, 1.0),
+            "the expansion is not near",
+        ),
+        (lambda: asymptotics.underloaded_time_limit(10, -8.0, 100.0), "must be positive"),
+        (lambda: asymptotics.mean_time_limit(-50.0, 1.0, servers=100), "must be positive"),
+        (lambda: asymptotics.mean_time_limit(0.0, 1.0, servers=5), "relative error may be"),
+        (lambda: asymptotics.mean_time_limit(0.0, 1.0, servers=0), "servers = 0"),
+        (lambda: asymptotics.esrt_spacing(1, 0.1).spacing(2), "relative errors may be"),
+        (lambda: asymptotics.esrt_spacing(1, -9.0).spacing(50), "must be positive"),
+        (lambda: asymptotics.esrt_spacing(300, 0.1).spacing(100), "max_deferrals = 300"),
+        (lambda: asymptotics.esrt_spacing(1, 0.1).spacing(1e9, 0.0), "service_rate"),
     ],
 )
 def test_refuses_what_is_outside(call, name):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import pickle
 import subprocess
 import sys
 
@@ -167,6 +168,39 @@ def test_no_point_of_a_fine_grid_is_cheaper(arrival_rate, service_rate, abandonm
     )
 
 
+# Costs that are convex up to rounding, and costs with a flat part
+
+
+def test_costs_made_of_large_terms_are_convex_all_the_same():
+    for slope in (0.5, 1.9999, 2.0, 2.0001, 2.5, 7.0, 14.7, 15.0):
+        with mpmath.workdps(30):
+            expected = min(max(float(mpmath.log(mpmath.mpf(slope) / 2) / 2), 0.0), 1.0)
+        problem = FluidControlProblem(1.2, 1.0, slope, lambda b: math.exp(2 * b) - 1)
+        assert problem.optimal_busy_fraction == pytest.approx(expected, rel=0, abs=1e-12)
+        assert (problem.optimal_busy_fraction == 0.0) == (slope <= 2)
+    for slope in (0.4, 0.5, 0.501, 0.6, 2.0, 50.0):
+        expected = max(1 - 1 / (4 * slope**2), 0.0)
+        problem = FluidControlProblem(1.2, 1.0, slope, lambda b: 1 - math.sqrt(1 - b))
+        assert problem.optimal_busy_fraction == pytest.approx(expected, rel=0, abs=1e-11)
+        assert (problem.optimal_busy_fraction == 0.0) == (slope <= 0.5)
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])
+def test_flat_then_rising_costs(scale):
+    for slope in (1e-9, 0.1, 0.5, 0.79, 0.8, 3.0):
+        problem = FluidControlProblem(
+            1.2, 1.0, scale * slope, lambda b: scale * max(0.0, b - 0.6) ** 2
+        )
+        expected = min(0.6 + slope / 2, 1.0)
+        assert problem.optimal_busy_fraction == pytest.approx(expected, rel=0, abs=1e-12)
+        assert problem.is_unique
+    free = FluidControlProblem(1.2, 1.0, 0.0, lambda b: scale * max(0.0, b - 0.6) ** 2)
+    [(lower, upper)] = free.optimal_set
+    assert (lower, upper) == pytest.approx((0.0, 0.6), rel=0, abs=1e-6)
+    assert FluidControlProblem(1.2, 1.0, scale, lambda b: 0.0).optimal_busy_fraction == 1.0
+    assert FluidControlProblem(1.2, 1.0, 0.0, lambda b: 0.0).optimal_set == ((0.0, 1.0),)
+
+
 # Policies
 
 
@@ -321,6 +355,70 @@ def test_holding_costs_against_a_fine_grid(law, arrival_rate):
     assert problem.optimal_busy_fraction == pytest.approx(grid[costs.argmin()], abs=2e-3)
 
 
+def cheapest_on_a_grid(problem):
+    """Return the busy fraction of least cost on a fine grid, geometric towards 0, and the cost."""
+    top = problem.largest_busy_fraction
+    grid = np.concatenate(([0.0], np.geomspace(1e-12, 1, 2001), np.linspace(0, 1, 4001)[1:])) * top
+    grid = np.unique(np.minimum(grid, top))
+    costs = problem.cost(grid)
+    return float(grid[costs.argmin()]), float(costs.min())
+
+
+@pytest.mark.parametrize(
+    ("law", "cost", "abandonment", "holding"),
+    [
+        (stats.gamma(3, scale=1 / 3), lambda b: b + b * b, 0.25, 0.05),
+        (stats.gamma(3, scale=1 / 3), lambda b: max(0.0, b - 0.3) ** 2, 1.0, 0.3),
+        (stats.lomax(1.05, scale=0.05), square, 1.0, 0.3),
+        (stats.lomax(1.05, scale=0.05), lambda b: b + b * b, 0.25, 0.05),
+        (stats.lomax(1.5), square, 0.25, 0.05),
+        (stats.expon(), lambda b: b + b * b, 0.25, 0.05),
+        (stats.uniform(), lambda b: b + b * b, 0.25, 0.05),
+        (stats.weibull_min(0.5), lambda b: math.expm1(2 * b), 1.0, 0.3),
+        (stats.lognorm(2), lambda b: b + b * b, 0.25, 0.05),
+    ],
+)
+def test_every_holding_cost_comes_to_an_end_at_the_cheapest_point(law, cost, abandonment, holding):
+    problem = FluidControlProblem(1.2, 1.0, abandonment, cost, holding, law)
+    where, least = cheapest_on_a_grid(problem)
+    assert problem.optimal_cost <= least * (1 + 1e-13)
+    assert problem.optimal_cost == pytest.approx(least, rel=1e-6)
+    assert problem.optimal_busy_fraction == pytest.approx(where, rel=8e-3, abs=1e-9)
+
+
+def test_serving_nobody_is_exact_with_holding_costs():
+    problem = FluidControlProblem(
+        1.2, 1, 0.25, lambda b: b + b**2, 0.05, stats.gamma(3, scale=1 / 3)
+    )
+    assert problem.optimal_set == ((0.0, 0.0),)
+    assert problem.optimal_cost == pytest.approx(0.25 * 1.2 + 0.05 * 1.2, rel=1e-14)
+
+
+def test_an_interior_optimum_with_a_heavy_tail():
+    problem = FluidControlProblem(1.2, 1.0, 1.0, square, 0.3, stats.lomax(1.05, scale=0.05))
+    with mpmath.workdps(40):
+        shape, scale = mpmath.mpf(1.05), mpmath.mpf(0.05)
+
+        def slope(b):  # 2b - a - h b/(lambda density) with survival (1 + w/c)^{-s} = b/lambda
+            share = b / mpmath.mpf(1.2)
+            density = shape / scale * share ** ((shape + 1) / shape)
+            return 2 * b - 1 - mpmath.mpf(0.3) * share / density
+
+        expected = mpmath.findroot(slope, 0.5)
+    assert problem.optimal_busy_fraction == pytest.approx(float(expected), rel=0, abs=1e-13)
+
+
+def test_the_queue_of_a_heavy_tail_is_continuous_at_zero():
+    law = stats.lomax(1.05)
+    problem = FluidControlProblem(1.0, 1.0, 1.0, square, patience=law)
+    for served in (1e-280, 1e-120, 1e-70, 1e-40):
+        with mpmath.workdps(40):  # E[min(X, w)] = (1 - s^{1 - 1/shape})/(shape - 1)
+            shape = mpmath.mpf(1.05)
+            expected = (1 - mpmath.mpf(served) ** (1 - 1 / shape)) / (shape - 1)
+        assert problem.queue_length(served) == pytest.approx(float(expected), rel=1e-13)
+    assert problem.queue_length(0.0) == pytest.approx(20.0, rel=1e-13)
+
+
 def test_rejection_is_worth_what_it_saves():
     problem = FluidControlProblem(*TWO_MINIMA)
     allowed = FluidControlProblem(*TWO_MINIMA, rejection=True)
@@ -373,9 +471,11 @@ GOOD = {
         ({"utilization_cost": lambda b: b**0.5}, "must be convex"),
         ({"utilization_cost": lambda b: b + 0.01 * math.sin(40 * b)}, "must be convex"),
         ({"utilization_cost": lambda b: b if b > 0 else -1.0}, "must be convex"),
-        ({"utilization_cost": lambda b: -b}, "must be strictly increasing"),
-        ({"utilization_cost": lambda b: max(b - 0.2, 0.0)}, "must be strictly increasing"),
-        ({"utilization_cost": lambda b: (b - 0.01) ** 2}, "must be strictly increasing"),
+        ({"utilization_cost": lambda b: b**0.9}, "must be convex"),
+        ({"utilization_cost": lambda b: b - 1e-6 * b * b}, "must be convex"),
+        ({"utilization_cost": lambda b: -b}, "must be non-decreasing"),
+        ({"utilization_cost": lambda b: 1 - 1e-12 * b}, "must be non-decreasing"),
+        ({"utilization_cost": lambda b: (b - 0.01) ** 2}, "must be non-decreasing"),
         ({"utilization_cost": lambda b: b / (1 - b) if b < 1 else math.inf}, "is not finite"),
     ],
 )
@@ -398,3 +498,22 @@ def test_states_that_do_not_exist():
         FluidControlProblem(**GOOD).waiting_time(0.5)
     bounded = FluidControlProblem(**GOOD, patience=stats.uniform())
     assert bounded.waiting_time(0.0) == 1.0
+
+
+def test_problems_are_pickled_compared_and_hashed():
+    def problem(scale=1.0):
+        return FluidControlProblem(1.2, 1.0, 0.3, math.expm1, 0.1, stats.gamma(3, scale=scale))
+
+    one, other = problem(), problem()
+    copy = pickle.loads(pickle.dumps(one))
+    assert one == other == copy
+    assert len({one, other, copy}) == 1
+    assert copy.optimal_busy_fraction == one.optimal_busy_fraction
+    assert one != problem(2.0)
+    assert one != FluidControlProblem(1.2, 1.0, 0.3, square, 0.1, stats.gamma(3))
+    assert one != FluidControlProblem(
+        1.2, 1.0, 0.3, math.expm1, 0.1, stats.gamma(3), rejection=True
+    )
+    assert one != "problem"
+    [minimum] = one.local_minima
+    assert pickle.loads(pickle.dumps(minimum)) == minimum

@@ -20,6 +20,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import poch
 
 # Double-exponential quadrature on (0, 1), for sqrt(e) as variable: phases have square-root
 # singularities at both ends.
@@ -73,18 +74,14 @@ def exponential(deferrals):
     """Return the constants for returns spaced by independent exponential times.
 
     The walk starts afresh at every touch, and excursions end when D exponential times have passed:
-    all is in Gamma functions.
+    all is in Gamma functions. The correction is the sum of (i + 1) (1/2)_{i-1}/(i - 1)! over i < D.
     """
-    ratio = math.exp(math.lgamma(deferrals) - math.lgamma(deferrals + 1.5))
-    correction, share = 0.0, 1.0
-    for missing in range(1, deferrals):
-        correction += (missing + 1) * share
-        share *= (missing - 0.5) / missing
-    return SpacingConstants(
-        balance=1.5 * math.sqrt(math.pi) * ratio,
-        cost=4.0 / (3.0 * math.sqrt(math.pi) * ratio),
-        correction=correction,
-    )
+    cost = deferrals * poch(deferrals + 1, 0.5) / math.gamma(2.5)
+    correction = 0.0
+    if deferrals > 1:
+        sums = poch(deferrals - 1, 0.5) / math.gamma(1.5)
+        correction = sums * (2.0 + (deferrals - 2) / 3.0)
+    return SpacingConstants(balance=2.0 / cost, cost=float(cost), correction=float(correction))
 
 
 def _held(i, left):

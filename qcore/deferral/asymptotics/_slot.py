@@ -7,11 +7,11 @@ from scipy.special import erfcx
 
 from qcore._numerics import checks
 from qcore.deferral import _parameters
+from qcore.deferral.asymptotics._shared import LARGEST_BETA, documented
 from qcore.erlang import erlang_b
 
-LARGEST_BETA = 30.0
 
-
+@documented
 def scaled_erlang_b(beta):
     r"""Return the limit of :math:`\sqrt K` times Erlang's blocking probability.
 
@@ -21,8 +21,7 @@ def scaled_erlang_b(beta):
 
     Parameters
     ----------
-    beta : array_like
-        Load :math:`\beta`, from -30 to 30.
+    %(betas)s
 
     Returns
     -------
@@ -53,6 +52,7 @@ def scaled_erlang_b(beta):
     return checks.unwrap(normal_hazard(beta))
 
 
+@documented
 def deferral_slot_value(beta):
     r"""Return by how much a deferral lowers blocking, relative to Erlang's, times :math:`\sqrt K`.
 
@@ -65,8 +65,7 @@ def deferral_slot_value(beta):
 
     Parameters
     ----------
-    beta : array_like
-        Load :math:`\beta`, from -30 to 30.
+    %(betas)s
 
     Returns
     -------
@@ -97,6 +96,7 @@ def deferral_slot_value(beta):
     return checks.unwrap(slot_value(beta))
 
 
+@documented
 def waiting_room_blocking(servers, waiting_places, arrival_rate, service_rate):
     r"""Return the fraction lost by a system with waiting places: a bound for deferral systems.
 
@@ -114,20 +114,14 @@ def waiting_room_blocking(servers, waiting_places, arrival_rate, service_rate):
         Number of servers :math:`K \ge 1`.
     waiting_places : array_like
         Number of waiting places :math:`D \ge 0`.
-    arrival_rate : array_like
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : array_like
-        Service rate :math:`\mu` of one server, per unit of time, from 1e-60 to 1e60.
+    %(rates)s
 
     Returns
     -------
     float or ndarray
         Blocking probability of M/M/K/K+D.
 
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
+    %(raises)s
 
     Notes
     -----
@@ -159,6 +153,7 @@ def waiting_room_blocking(servers, waiting_places, arrival_rate, service_rate):
     return checks.unwrap(blocking / (np.exp(exponent) + blocking * queue))
 
 
+@documented
 def throughput_floor(servers, arrival_rate, service_rate):
     r"""Return the fraction that any policy loses because the servers are too few.
 
@@ -170,10 +165,7 @@ def throughput_floor(servers, arrival_rate, service_rate):
     ----------
     servers : array_like
         Number of servers :math:`K \ge 1`.
-    arrival_rate : array_like
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : array_like
-        Service rate :math:`\mu` of one server, per unit of time, from 1e-60 to 1e60.
+    %(rates)s
 
     Returns
     -------
@@ -181,10 +173,7 @@ def throughput_floor(servers, arrival_rate, service_rate):
         The floor, :math:`\beta/(\sqrt K + \beta)` at :math:`\lambda = \mu(K + \beta\sqrt K)`,
         :math:`\beta > 0`.
 
-    Raises
-    ------
-    ValueError
-        If an argument is outside its range.
+    %(raises)s
 
     Notes
     -----
