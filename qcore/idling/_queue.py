@@ -10,8 +10,7 @@ from qcore._numerics import checks
 from qcore.idling.fluid import UtilizationCost, positive_rate, unit_cost
 
 _LARGEST_CHAIN = 1_500_000
-_LARGEST_SUM = 20_000_000
-_MOST_LEVELS = 4_000_000
+_LARGEST_SUM = 4_000_000
 _TAIL = 1e-17
 
 
@@ -76,21 +75,17 @@ class Queue:
 
     def refuse_large_chain(self, states):
         if states > _LARGEST_CHAIN:
+            ratio = self.arrival_rate / self.abandonment_rate
             raise ValueError(
-                f"servers = {self.servers} and arrival_rate / abandonment_rate = "
-                f"{self.arrival_rate / self.abandonment_rate:g}: the chain has "
-                f"{float(min(states, 10**300)):.7g} states, must have at most {_LARGEST_CHAIN}; a smaller max_waiting truncates the queue"
+                f"servers = {self.servers} and arrival_rate / abandonment_rate = {ratio:g}: the "
+                f"chain has {float(min(states, 10**300)):.7g} states, must have at most "
+                f"{_LARGEST_CHAIN}; a smaller max_waiting truncates the queue"
             )
 
     def averages(self, busy, waiting, distribution, rejected, lost):
         """`PolicyCost` from a distribution; rates of rejected and of lost customers, in all."""
         n = self.servers
         levels, place = np.unique(busy, return_inverse=True)
-        if levels.size > _MOST_LEVELS:
-            raise ValueError(
-                f"servers = {n}: {levels.size} numbers of busy servers are likely, each a call of "
-                f"utilization_cost: must be at most {_MOST_LEVELS}"
-            )
         weights = np.bincount(place, weights=distribution)
         used = sum(
             weight * self.utilization_cost(level / n)
@@ -124,9 +119,13 @@ class Queue:
             mode = working + int((rate - working * self.service_rate) / self.abandonment_rate)
         else:
             mode = int(rate / self.service_rate)
-        below = np.cumprod(until_negligible(lambda x: down(mode - x) / rate, mode))
+        system = (
+            f"arrival_rate = {self.arrival_rate!r}, service_rate = {self.service_rate!r}, "
+            f"abandonment_rate = {self.abandonment_rate!r}"
+        )
+        below = np.cumprod(until_negligible(lambda x: down(mode - x) / rate, mode, system))
         # Upwards until the queue is negligible beside itself, not only beside the mode.
-        above = np.cumprod(until_negligible(lambda x: rate / down(mode + 1 + x), None,
+        above = np.cumprod(until_negligible(lambda x: rate / down(mode + 1 + x), None, system,
                                              at_least=working - mode + 2))  # fmt: skip
         weights = np.concatenate((below[::-1], [1.0], above))
         number = np.arange(mode - below.size, mode + above.size + 1)
@@ -140,7 +139,7 @@ class Queue:
         )
 
 
-def until_negligible(ratio, limit, at_least=0):
+def until_negligible(ratio, limit, system, at_least=0):
     """Ratios at 0, 1, … (at most ``limit`` of them) until their product is negligible.
 
     Negligible beside 1 and beside the product of the first ``at_least``, and so is all that
@@ -153,8 +152,8 @@ def until_negligible(ratio, limit, at_least=0):
         stop = start + size if limit is None else min(start + size, limit)
         if stop > _LARGEST_SUM:
             raise ValueError(
-                "arrival_rate, service_rate and abandonment_rate: the number in the system spreads "
-                f"over more than {_LARGEST_SUM} values, must be at most that many"
+                f"{system}: the number in the system spreads over more values than are summed, "
+                f"must be at most {_LARGEST_SUM}"
             )
         part = ratio(np.arange(start, stop, dtype=float))
         found.append(part)

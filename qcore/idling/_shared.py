@@ -36,7 +36,7 @@ documented = sharing(
     Raises
     ------
     ValueError
-        If an argument is out of its domain, or if the sum has more than 20 million terms.
+        If an argument is out of its domain, or if more than 4 million terms would be summed.
     """,
     sum_notes="""
     Ratios of neighbouring probabilities, multiplied outwards from the mode: no subtraction.

@@ -128,6 +128,7 @@ def policy_cost(
     ...     return min(waiting, max(5 - busy, 0))
     >>> round(policy_cost(10, 12.0, 1.0, 1.0, five, **costs).cost, 6)
     0.950177
+    >>> from qcore.idling.markov import fewer_servers
     >>> round(fewer_servers(10, 12.0, 1.0, 1.0, 5, **costs).cost, 6)
     0.950177
     """

@@ -598,7 +598,8 @@ class _LimitedMean:
     def __init__(self, law, mean):
         # Down to the smallest probability: with a heavy tail all of it matters.
         levels = 0.5 ** np.arange(1.0, 1074.0)
-        edges = np.concatenate(([0.0], law.ppf(levels[60::-1]), law.isf(levels)))
+        with np.errstate(over="ignore"):  # waits beyond the largest float are left out
+            edges = np.concatenate(([0.0], law.ppf(levels[60::-1]), law.isf(levels)))
         self._edges = np.unique(edges[np.isfinite(edges)])
         self._law = law
         self._mean = mean

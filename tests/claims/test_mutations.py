@@ -26,6 +26,8 @@ NOT_COMPUTING = {
     "_estimate.py",
     "_ties.py",
     "_parameters.py",
+    "_shared.py",
+    "docstrings.py",
 }
 
 

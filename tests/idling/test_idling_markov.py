@@ -1,7 +1,10 @@
 """Exact M/M/N+M costs against dense brute force, 50-digit sums, limits and bounds."""
 
+import inspect
 import itertools
 import math
+import pickle
+import re
 
 import mpmath
 import numpy as np
@@ -9,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from qcore.idling import FluidControlProblem, markov
+from qcore.idling import FluidControlProblem, decision_process, markov
+from qcore.idling._queue import Queue
 
 
 def square(b):
@@ -379,6 +383,234 @@ def test_serving_with_a_fixed_number_reaches_the_bound_exponentially_fast():
     whole = markov.lower_bound(50, 60.0, 1.0, whole_servers=True, **costs)
     assert best - markov.lower_bound(50, 60.0, 1.0, **costs) > 4e-5
     assert best == pytest.approx(whole, rel=1e-8)
+
+
+# Certificates, tested where there is something to certify
+
+
+def plain_residual(chain, values, gain, rejection):
+    """Return the residual of Bellman's equation by plain loops."""
+    queue, longest = chain.queue, chain.longest
+    n, lam = queue.servers, queue.arrival_rate
+    loss = queue.abandonment_cost / n
+
+    def after(i, j):  # the value of (i, j) after a decision; beyond the last place one is lost
+        return values[i, j] if j <= longest else values[i, longest] + loss
+
+    def before(i, j):
+        return min(after(i + k, j - k) for k in range(min(j, n - i) + 1))
+
+    residual = np.zeros(chain.shape)
+    for i, j in itertools.product(range(n + 1), range(longest + 1)):
+        arrival = before(i, j + 1)
+        if rejection:
+            arrival = min(arrival, values[i, j] + loss)
+        total = queue.utilization_cost(i / n) + j * queue.holding_cost / n
+        total += j * queue.abandonment_rate * queue.abandonment_cost / n - gain
+        total += lam * (arrival - values[i, j])
+        if i:
+            total += i * queue.service_rate * (before(i - 1, j) - values[i, j])
+        if j:
+            total += j * queue.abandonment_rate * (values[i, j - 1] - values[i, j])
+        residual[i, j] = total
+    return residual
+
+
+@pytest.mark.parametrize("rejection", [False, True])
+def test_the_residual_is_that_of_bellmans_equation(rejection):
+    queue = Queue(3, 4.0, 1.2, 0.7, 1.5, square, 0.3)
+    chain = decision_process._Chain(queue, 5)
+    random = np.random.default_rng(4)
+    target, admitted = chain.first_policy()[0], np.ones(chain.shape)
+    for values in (random.normal(size=chain.shape), np.cumsum(random.random(chain.shape), axis=1)):
+        *_, residual = chain.improve(values, 0.8, target, admitted, rejection)
+        assert residual == pytest.approx(plain_residual(chain, values, 0.8, rejection), abs=1e-12)
+
+
+@pytest.mark.parametrize(("theta", "h"), [(0.3, 0.0), (0.3, 0.2), (2.0, 0.0)])
+def test_suboptimality_bounds_a_policy_that_is_suboptimal(monkeypatch, theta, h):
+    costs = {"abandonment_cost": 1.4, "utilization_cost": square, "holding_cost": h}
+    system = (12, 9.0, 1.0, theta)
+    best = markov.optimal_policy(*system, **costs)
+
+    def never_serve(chain):
+        return np.broadcast_to(chain.busy, (13, chain.longest + 2)).copy(), 0
+
+    def no_better(chain, values, gain, target, admitted, rejection):
+        return target, admitted, improve(chain, values, gain, target, admitted, rejection)[2]
+
+    improve = decision_process._Chain.improve
+    monkeypatch.setattr(decision_process._Chain, "improve", no_better)
+    for first_policy in (decision_process._Chain.first_policy, never_serve):
+        monkeypatch.setattr(decision_process._Chain, "first_policy", first_policy)
+        first = markov.optimal_policy(*system, **costs)
+        excess = first.cost - best.cost
+        assert excess <= first.suboptimality
+        assert first.suboptimality > 1e-3  # some state has a better action, if seldom visited
+        assert first.iterations == 0
+    assert excess > 0.4
+    assert first.suboptimality < 20 * excess
+
+
+def test_an_unsettled_iteration_says_how_far_it_may_be(monkeypatch):
+    costs = {"abandonment_cost": 1.4, "utilization_cost": square}
+    best = markov.optimal_policy(30, 21.0, 1.0, 0.5, **costs)
+    monkeypatch.setattr(decision_process, "_MOST_IMPROVEMENTS", 1)
+    with pytest.raises(ArithmeticError, match="has not settled after 1 improvements") as error:
+        markov.optimal_policy(30, 21.0, 1.0, 0.5, **costs)
+    cost, within = map(
+        float, re.search(r"is ([\d.e-]+), within ([\d.e+-]+)", str(error.value)).groups()
+    )
+    assert cost - within <= best.cost < cost
+
+
+def test_the_truncation_probability_of_a_short_truncation():
+    # Serving nobody attains the bound: the queue is then Poisson with mean 10/2.
+    found = markov.optimal_policy(4, 10.0, 1.0, 2.0, max_waiting=3, **COSTS)
+    with mpmath.workdps(30):
+        tail = 1 - sum(mpmath.exp(-5) * mpmath.mpf(5) ** k / mpmath.factorial(k) for k in range(4))
+    assert found.truncation_probability == pytest.approx(float(tail), rel=1e-13)
+    assert found.truncation_probability > 0.7
+    longer = markov.optimal_policy(4, 10.0, 1.0, 2.0, **COSTS)
+    assert longer.truncation_probability <= 1e-17
+    # A queue longer than three is at most that likely under the best policy, and not impossible.
+    over = longer.distribution[:, 4:].sum()
+    assert 1e-3 < over <= found.truncation_probability
+
+
+def test_defaults_are_what_they_are_said_to_be():
+    for function, more in (
+        (markov.thinned, {"admission_probability": 0.5}),
+        (markov.non_idling, {}),
+        (markov.fewer_servers, {"working_servers": 2}),
+        (markov.exponential_idling, {"idle_time": 1.0}),
+        (markov.policy_cost, {"entering": lambda busy, waiting: min(waiting, 4 - busy)}),
+        (markov.optimal_policy, {}),
+    ):
+        plain = function(**SYSTEM, **more)
+        assert plain == function(**SYSTEM, **more, holding_cost=0.0)
+        assert plain.cost < function(**SYSTEM, **more, holding_cost=0.5).cost
+        # What is lost and what is held cost nothing by default but what is asked for.
+        for name in ("abandonment_cost", "utilization_cost"):
+            with pytest.raises(TypeError, match=name):
+                function(**{key: value for key, value in SYSTEM.items() if key != name}, **more)
+    system = (4, 5.0, 1.0)
+    assert markov.lower_bound(*system, **COSTS) == markov.lower_bound(
+        *system, whole_servers=False, **COSTS
+    )
+    costs = {**SYSTEM, "holding_cost": 3.0}
+    assert markov.optimal_policy(**costs) == markov.optimal_policy(**costs, rejection=False)
+    assert markov.optimal_policy(**costs).cost > markov.optimal_policy(**costs, rejection=True).cost
+
+
+# What the lower bound supposes: each counterexample is below it
+
+
+def test_interrupting_long_services_beats_the_bound():
+    # Service rate 10 with chance .9, else 1/9.1, mean 1. In the limit of many servers: everybody is
+    # served, for at most a time t; whoever is interrupted is lost at the cost of an abandonment.
+    def cost(limit):
+        served = 0.9 * -math.expm1(-10 * limit) + 0.1 * -math.expm1(-limit / 9.1)
+        busy = 0.09 * -math.expm1(-10 * limit) + 0.91 * -math.expm1(-limit / 9.1)
+        return 1.2 * (1 - served) + square(1.2 * busy)
+
+    bound = markov.lower_bound(100, 120.0, 1.0, **COSTS)
+    assert bound == pytest.approx(0.95)
+    assert cost(0.3) == pytest.approx(0.19, abs=5e-3)
+    assert min(cost(limit) for limit in np.linspace(0.05, 1, 200)) == pytest.approx(
+        0.1465, abs=2e-4
+    )
+
+
+def test_customers_who_never_abandon_beat_the_bound():
+    # Patience infinite with chance 1/2, nobody served: the others abandon, at 1.2/2 a unit of time.
+    random = np.random.default_rng(5)
+    arrivals = np.cumsum(random.exponential(1 / 120, size=200_000))
+    patience = np.where(random.random(200_000) < 0.5, np.inf, random.exponential(size=200_000))
+    lost = np.count_nonzero(arrivals + patience <= arrivals[-1])
+    cost = lost / arrivals[-1] / 100
+    assert cost == pytest.approx(0.6, rel=0.02)
+    assert cost < 0.7 * markov.lower_bound(100, 120.0, 1.0, **COSTS)
+
+
+def test_serving_whom_patience_shows_to_be_short_beats_the_bound():
+    # The patient are those whose services are short: a queue that is long selects them.
+    # Services 0.1 (patience 5) or 1.9 (patience 0.5), each with chance 1/2, mean 1: serve whoever
+    # has waited for 0.5, as all who are left have short services.
+    served, busy = 1.2 * 0.5, 1.2 * 0.5 * 0.1
+    cost = 1.2 - served + square(busy)
+    assert cost < 0.65 * markov.lower_bound(100, 120.0, 1.0, **COSTS)
+
+
+# Cost, copies
+
+
+def test_what_would_take_too_long_is_refused_at_once():
+    for call, name in (
+        (
+            lambda: markov.thinned(5, 1e12, 1.0, 1.0, 0.5, **COSTS),
+            r"arrival_rate = 1e\+12|1000000000000",
+        ),
+        (lambda: markov.thinned(5, 1e150, 1.0, 1e-150, 0.5, **COSTS), "abandonment_rate = 1e-150"),
+        (lambda: markov.non_idling(2**62, 1e18, 1.0, 1.0, **COSTS), "arrival_rate"),
+        (lambda: markov.fewer_servers(5, 1e14, 1.0, 1.0, 0, **COSTS), "arrival_rate"),
+        (lambda: markov.exponential_idling(2**62, 1.0, 1.0, 1.0, 1.0, **COSTS), "states"),
+        (lambda: markov.exponential_idling(5, 1e15, 1.0, 1.0, 1.0, **COSTS), "states"),
+        (lambda: markov.policy_cost(5, 1e15, 1.0, 1.0, lambda i, j: 0, **COSTS), "states"),
+        (lambda: markov.optimal_policy(5, 1e150, 1.0, 1e-150, **COSTS), "states"),
+        (lambda: markov.optimal_policy(5, 1.0, 1.0, 1.0, max_waiting=10**12, **COSTS), "states"),
+        (lambda: markov.lower_bound(2**60, 1.0, 1.0, whole_servers=True, **COSTS), "servers"),
+        (lambda: markov.thinned(5, 1e151, 1.0, 1.0, 0.5, **COSTS), "arrival_rate = 1e"),
+        (lambda: markov.thinned(5, 1.0, 1e-151, 1.0, 0.5, **COSTS), "service_rate = 1e-151"),
+    ):
+        with pytest.raises(ValueError, match=name):
+            call()
+
+
+@given(
+    st.integers(1, 60),
+    st.floats(-150, 150),
+    st.floats(-150, 150),
+    st.floats(-150, 150),
+    st.floats(0.01, 1),
+)
+@settings(derandomize=True, deadline=None, max_examples=60)
+def test_random_systems_are_answered_or_refused(n, lam, mu, theta, p):
+    system = (n, 10.0**lam, 10.0**mu, 10.0**theta)
+    try:
+        found = markov.thinned(*system, p, **COSTS)
+    except ValueError:  # too many values to sum
+        return
+    for value in vars(found).values():
+        assert 0 <= value < math.inf
+    assert found.busy_fraction <= 1 + 1e-15
+    total = found.busy_fraction * system[2] + found.abandonment_rate + found.rejection_rate
+    assert total == pytest.approx(system[1] / n, rel=1e-9)
+
+
+def test_results_are_pickled_and_compared():
+    costs = markov.thinned(**SYSTEM, admission_probability=0.5)
+    assert pickle.loads(pickle.dumps(costs)) == costs
+    assert len({costs, markov.thinned(**SYSTEM, admission_probability=0.5)}) == 1
+    best = markov.optimal_policy(**SYSTEM)
+    assert pickle.loads(pickle.dumps(best)) == best
+    assert best != markov.optimal_policy(**SYSTEM, holding_cost=1.0)
+    assert best != costs
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(best)
+
+
+def test_shared_parameters_stand_in_every_docstring():
+    for name in markov.__all__:
+        function = getattr(markov, name)
+        if name[0].isupper():
+            continue
+        assert "%(" not in function.__doc__
+        for parameter in inspect.signature(function).parameters:
+            assert re.search(rf"^    {parameter} : ", function.__doc__, re.MULTILINE), (
+                name,
+                parameter,
+            )
 
 
 # Bad input

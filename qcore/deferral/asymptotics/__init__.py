@@ -17,9 +17,17 @@ the same, :math:`\beta < 0`         :math:`K^{-1/2}`  :math:`K^{-1}` beyond 0, b
 ==================================  ================  =====================================
 
 The bounds and identities are theorems; the expansions are formal, and agree with the exact optima.
+Functions of :math:`\beta` and other scaled arguments alone return limits for :math:`K \to \infty`.
+Those that are given :math:`K` estimate their error there, and refuse where it would be large:
+`SpacingExpansion.estimate` serves any :math:`D` from one to the order of :math:`\sqrt K`.
 """
 
-from qcore.deferral.asymptotics._fixed_number import SpacingExpansion, dsrt_spacing, esrt_spacing
+from qcore.deferral.asymptotics._fixed_number import (
+    SpacingEstimate,
+    SpacingExpansion,
+    dsrt_spacing,
+    esrt_spacing,
+)
 from qcore.deferral.asymptotics._many import (
     ManyDeferrals,
     TimeLimit,
@@ -38,6 +46,7 @@ from qcore.deferral.asymptotics._slot import (
 
 __all__ = [
     "ManyDeferrals",
+    "SpacingEstimate",
     "SpacingExpansion",
     "TimeLimit",
     "UnderloadedTimeLimit",

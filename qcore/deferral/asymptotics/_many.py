@@ -157,6 +157,10 @@ def many_deferrals(beta, delta):
 
     Notes
     -----
+    The limit for :math:`K \to \infty` with :math:`\delta` fixed, or falling so slowly that
+    :math:`D \gg K^{1/4}`; for a given :math:`K`, and for fewer deferrals, see
+    `SpacingExpansion.estimate`. A limit of :math:`\sqrt K P_B` below 1e-308 is returned as 0.
+
     A formal expansion, with corrections of relative order :math:`K^{-1/6}`: at :math:`\beta = 0,
     \delta = 2` the exact best rate over :math:`K^{2/3}` is 0.961 at :math:`K = 10^4` and 0.991 at
     :math:`10^5` against 1.0406. The closed form is computed to 1e-13.
