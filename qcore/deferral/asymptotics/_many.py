@@ -146,7 +146,7 @@ def many_deferrals(beta, delta):
     ----------
     %(beta)s
     delta : float
-        Deferrals over :math:`\sqrt K`, above 0 and at most 20.
+        Deferrals over :math:`\sqrt K`, from 1e-200 to 20.
 
     Returns
     -------
@@ -173,7 +173,7 @@ def many_deferrals(beta, delta):
     1.04055...
     """
     beta = checks.scalar("beta", beta, at_least=-LARGEST_BETA, at_most=LARGEST_BETA)
-    delta = checks.scalar("delta", delta, above=0.0, at_most=20.0)
+    delta = checks.scalar("delta", delta, at_least=1e-200, at_most=20.0)
     hazard = float(normal_hazard(beta))
     limit = float(_scaled_waiting_room(beta, delta))
     idling, returning = many_errors(beta, delta)
