@@ -122,7 +122,7 @@ class SpacingExpansion:
 
         with :math:`c = 2` for the spacing and :math:`9/2` for the excess: the discreteness of the
         walk, its drift, and that of the number deferred. The constants were fitted to exact optima.
-        On a grid of 100 to 10,000 servers, :math:`-4 \le \beta \le 4` and up to :math:`2\sqrt K`
+        On a grid of 1,000 and 10,000 servers, :math:`-4 \le \beta \le 4` and up to :math:`2\sqrt K`
         deferrals the errors are below the estimates. With :math:`\beta = 0.1` and a million servers
         the exponential spacing is within 3 % for every :math:`D` tried from 1 to 3000.
 
