@@ -35,7 +35,7 @@ unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIREMENT PIP_CONSTRAINT PIP_NO_BI
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONOPTIMIZE PYTHONWARNINGS PYTEST_ADDOPTS
 unexport UV_PYTHON UV_SYSTEM_PYTHON UV_TARGET UV_PREFIX UV_CONSTRAINT UV_OVERRIDE UV_EXCLUDE_NEWER
 
-.PHONY: help install book test test-code test-notebooks test-latest check rerun lab lock serve \
+.PHONY: help install book pdf test test-code test-notebooks test-latest check rerun lab lock serve \
 	lint benchmarks clean
 
 help:  ## list these commands
@@ -54,6 +54,9 @@ $(INSTALLED): requirements.txt pyproject.toml derivations/pyproject.toml
 book: $(INSTALLED)  ## build the book and print the path to open
 	$(BIN)/jupyter-book build . -W -n --keep-going --quiet
 	@echo "The book is built: open $(CURDIR)/$(HTML)"
+
+pdf: $(INSTALLED)  ## print the whole book as one PDF, beside the pages (needs Chromium)
+	$(BIN)/python book/print_book.py
 
 test: book test-code test-notebooks  ## build the book, run all tests, the doctests and nbval
 

@@ -35,7 +35,6 @@ class ClaimLedger(RecordsDirective):
 
     def row(self, record, part):
         """Return the cells of one claim."""
-        status = display.status(record)
         sources = nodes.paragraph()
         for number, label in enumerate(record.sources):
             sources += nodes.Text(", " if number else "")
@@ -44,14 +43,11 @@ class ClaimLedger(RecordsDirective):
             sources += nodes.Text("beyond the sources")
         says = nodes.container(classes=["ledger-says"])
         says += self.folded(display.name(record), record.sentence)
-        badge = nodes.inline(
-            text=display.STATUS_WORDS[status], classes=["claim-status", f"status-{status}"]
-        )
         return [
-            [nodes.paragraph("", "", self.link(record.anchor, kind="numref"))],
+            [nodes.paragraph("", "", self.number(record))],
             [says],
             [nodes.paragraph(text=part)],
-            [nodes.paragraph("", "", badge)],
+            [nodes.paragraph("", "", badge(record))],
             [nodes.paragraph(text=", ".join(record.kinds))],
             [sources],
         ]
@@ -68,6 +64,34 @@ class ClaimLedger(RecordsDirective):
             *self.parse_text_to_nodes(sentence),
             nodes.raw("", "</details>", format="html"),
         ]
+
+
+class FeaturedClaims(RecordsDirective):
+    """Some claims by name: what each says, its status, and a link to it."""
+
+    has_content = True
+
+    def run(self):
+        """Return a list; an unknown identifier fails."""
+        records = {r.identifier: r for page in self.records().values() for r in page}
+        items = nodes.bullet_list(classes=["featured-claims"])
+        for line in self.content:
+            identifier, _, words = line.strip().partition(": ")
+            if identifier not in records:
+                raise self.error(f"no claim has the identifier {identifier!r}")
+            record = records[identifier]
+            item = nodes.list_item("", *self.parse_text_to_nodes(words or record.sentence))
+            item[0] += [nodes.Text(" "), badge(record), nodes.Text(" ")]
+            item[0] += self.number(record)
+            items += item
+        return [items]
+
+
+def badge(record):
+    """Return the status of a claim, in words and colour."""
+    status = display.status(record)
+    words = display.STATUS_WORDS[status]
+    return nodes.inline(text=words, classes=["claim-status", f"status-{status}"])
 
 
 class SourceCoverage(RecordsDirective):
@@ -100,5 +124,6 @@ class SourceCoverage(RecordsDirective):
 def setup(app):
     """Register the directives."""
     app.add_directive("claim-ledger", ClaimLedger)
+    app.add_directive("featured-claims", FeaturedClaims)
     app.add_directive("source-coverage", SourceCoverage)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

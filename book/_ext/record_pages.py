@@ -45,6 +45,33 @@ def read_toc(srcdir):
     return yaml.safe_load((Path(srcdir) / "_toc.yml").read_text(encoding="utf-8"))
 
 
+class claim_number(nodes.Inline, nodes.Element):
+    """Where a claim's number will stand, as a link.
+
+    Sphinx's own ``numref`` would read the page of the claim anew for each link.
+    """
+
+
+def fill_numbers(app, doctree, docname):
+    """Replace the places of numbers by links, now that claims have numbers."""
+    labels = app.env.get_domain("std").labels
+    for place in list(doctree.findall(claim_number)):
+        page, anchor, _ = labels[place["anchor"]]
+        number = ".".join(map(str, app.env.toc_fignumbers[page]["claim"][anchor]))
+        address = ""
+        if page != docname and app.builder.name != "singlehtml":
+            address = app.builder.get_relative_uri(docname, page)
+        link = nodes.reference("", f"Claim {number}", refuri=f"{address}#{anchor}", internal=True)
+        place.replace_self(link)
+
+
+def setup(app):
+    """Register the node and the hook that fills it."""
+    app.add_node(claim_number)
+    app.connect("doctree-resolved", fill_numbers)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
 class RecordsDirective(SphinxDirective):
     """A directive that shows something made from the records."""
 
@@ -60,13 +87,17 @@ class RecordsDirective(SphinxDirective):
         self.env.note_dependency(str(Path(self.env.srcdir) / "book" / "sources.yml"))
         return read_sources(self.env.srcdir)
 
-    def link(self, target, text="", kind="ref"):
-        """Return a link to a label; ``kind`` is ``ref``, ``numref`` or ``doc``."""
+    def number(self, record):
+        """Return a link to a claim by its number, which is known when all pages are read."""
+        return claim_number(anchor=record.anchor)
+
+    def link(self, target, text=""):
+        """Return a link to a label."""
         return addnodes.pending_xref(
             "",
             nodes.inline("", text),
             refdomain="std",
-            reftype=kind,
+            reftype="ref",
             reftarget=target,
             refexplicit=bool(text),
             refwarn=True,

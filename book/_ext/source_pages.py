@@ -54,7 +54,7 @@ class SourceStatements(RecordsDirective):
         for number, record in enumerate(claims):
             if number:
                 line += nodes.Text(", ")
-            line += self.link(record.anchor, kind="numref")
+            line += self.number(record)
         return line
 
 

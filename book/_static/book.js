@@ -23,10 +23,20 @@
     bar.prepend(button);
   }
 
+  /* A formula a little too wide is set a little smaller; on paper, any formula is made to fit. */
+  function fitFormulas(smallest) {
+    for (const place of document.querySelectorAll("div.math")) {
+      place.style.fontSize = "";
+      const ratio = place.clientWidth / place.scrollWidth;
+      if (ratio < 0.999 && ratio >= smallest) place.style.fontSize = `${Math.floor(98 * ratio)}%`;
+    }
+  }
+
   /* What is wider than its place gets a shade at its edges and can be scrolled by keyboard. */
   function markScrolling() {
     const places = ".wide-table, .cell_output > .output, div.math, .figure-scroll, .result-map, " +
       ".pst-scrollable-table-container, div.highlight pre, .output.text_plain pre, mjx-container[display]";
+    fitFormulas(0.8);
     for (const place of document.querySelectorAll(places)) {
       const wide = place.scrollWidth > place.clientWidth + 1 &&
         getComputedStyle(place).overflowX !== "visible";
@@ -107,12 +117,23 @@
     apply();
   }
 
+  /* Results of a search show words, not the TeX of formulas. */
+  function tidySearch() {
+    if (typeof Search === "undefined" || !Search.htmlToText) return;
+    const toText = Search.htmlToText;
+    const formula = /<(span|div) class="math[^>]*>[^]*?<\/\1>/g;
+    Search.htmlToText = (html, ...rest) => toText(html.replace(formula, " … "), ...rest);
+  }
+
   document.addEventListener("DOMContentLoaded", () => {
     codeSwitch();
     ledger();
     const ready = window.MathJax?.startup?.promise ?? Promise.resolve();
     ready.then(markScrolling);
     addEventListener("resize", markScrolling);
+    addEventListener("beforeprint", () => fitFormulas(0));
+    addEventListener("afterprint", markScrolling);
+    tidySearch();
     document.addEventListener("toggle", markScrolling, true);
   });
 })();

@@ -20,10 +20,10 @@ STATUS_MEANING = {
     "conjecture": "believed on numerical evidence, open",
 }
 EVIDENCE_WORDS = {
-    "proved": "Proved by SymPy",
-    "agrees": "Agrees with qcore",
+    "proved": "Proved",
+    "agrees": "Agrees with",
     "simulated": "Simulated",
-    "rate": "Rate measured",
+    "rate": "Measured rate",
     "formal": "Formal",
     "argued": "Argued in prose",
 }
@@ -55,7 +55,7 @@ def needs(record):
 def evidence_sentences(record, measured=()):
     """Return the evidence as sentences of Markdown, each with what was measured.
 
-    Pieces that read alike are counted in words: "Three times: …" says less than "3 identities …".
+    Pieces that read alike are shown once and counted.
     """
     groups = {}
     for piece, found in zip(
@@ -118,7 +118,17 @@ def claim_box(renderer, record, measured=()):
         "Evidence", markdown("\n".join(f"- {sentence}" for sentence in sentences))
     )
     box += facts
-    return [box]
+    return [_index_entry(name(record), record.anchor), box]
+
+
+def _index_entry(words, anchor):
+    """Return what lets the general index lead to ``anchor``."""
+    from sphinx import addnodes
+
+    term = " ".join(words.replace("$", "").replace("\\", "").split())
+    return addnodes.index(
+        entries=[("single", term.replace(";", ","), anchor, "", None)]
+    )
 
 
 def attempt(renderer, tried):
@@ -161,11 +171,7 @@ def _padded(measured, evidence):
 
 def _counted(summary, count):
     summary = summary.rstrip(".")
-    if count == 1:
-        return summary
-    if summary == "identity reduced to zero symbolically":
-        return f"{count} identities reduced to zero symbolically"
-    return f"{summary} (so for each of {count} pairs)"
+    return summary if count == 1 else f"{summary} (so for each of {count} pairs)"
 
 
 def _measured(found):

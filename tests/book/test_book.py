@@ -1,19 +1,49 @@
 """The built book, seen by a browser: complete, self-contained, typeset, and fit for a phone."""
 
+import asyncio
 import contextlib
 import functools
 import http.server
+import importlib.util
+import json
 import os
+import re
 import shutil
 import threading
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 import yaml
 
 REQUIRED = os.environ.get("REQUIRE_BROWSER") == "1"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-PHONE = {"width": 390, "height": 844}
-DESKTOP = {"width": 1280, "height": 900}
+WIDTHS = (1280, 768, 390)
+# A4 with the margins that browsers leave, in CSS pixels.
+PAPER = 718
+THEMES = ("light", "dark")
+AT_A_TIME = 3
+# A long page takes MathJax many seconds on a busy machine.
+PATIENCE = 180_000
+HERE = Path(__file__).parent
+MEASURE = HERE / "measure.js"
+WORDLESS = "tests/book/wordless_figures.yml"
+
+UNSET = """() => [
+  ...[...document.querySelectorAll("mjx-merror")].map((e) => `mathematics: ${e.title}`),
+  ...[...document.querySelectorAll(".math")].filter((e) => !e.querySelector("mjx-container"))
+    .map((e) => `not typeset: ${e.textContent.slice(0, 60)}`)]"""
+WEIGHT = """() => performance.getEntriesByType("resource")
+  .concat(performance.getEntriesByType("navigation"))
+  .reduce((sum, entry) => sum + entry.decodedBodySize, 0)"""
+TYPESET = "async () => { if (window.MathJax?.startup) await MathJax.startup.promise; }"
+SETTLED = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
+BARRIERS = """async () => {
+  const found = await axe.run(document, { resultTypes: ["violations"], preload: false });
+  return found.violations.flatMap((rule) => rule.nodes.slice(0, 3).map(
+    (node) => `${rule.id} (${rule.nodes.length}): ${node.target.join(" ")} ` +
+      node.failureSummary.split("\\n").slice(1).join(" ").slice(0, 160)));
+}"""
 
 
 def contents(root):
@@ -79,79 +109,221 @@ def serving(folder):
 
 
 @pytest.fixture(scope="module")
-def browser():
+def seen(root, built):
+    """What a browser finds on every page, seen once for all tests below."""
     if CHROMIUM is None:
         message = "chromium is not installed: the pages were not opened in a browser"
         if REQUIRED:
             pytest.fail(message)
         pytest.skip(message)
-    from playwright.sync_api import sync_playwright
+    pages = [*contents(root), "search", "genindex", "404"]
+    screenshots = root / "screenshots" if os.environ.get("KEEP_SCREENSHOTS") == "1" else None
+    with serving(built) as address:
+        return asyncio.run(visit(address, pages, screenshots))
 
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
+
+async def visit(address, pages, screenshots):
+    """Open the pages in one browser, a few at a time; return ``{page: Findings}``."""
+    from playwright.async_api import async_playwright
+
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
             executable_path=CHROMIUM,
             args=["--no-sandbox", "--disable-gpu", "--disable-background-networking"],
         )
-        yield browser
-        browser.close()
+        turns = asyncio.Semaphore(AT_A_TIME)
+
+        async def one(name):
+            async with turns:
+                return await look_at(browser, address, name, screenshots)
+
+        found = await asyncio.gather(*(one(name) for name in pages))
+        await browser.close()
+    return dict(zip(pages, found, strict=True))
+
+
+@functools.cache
+def axe_core():
+    """Return the script of axe-core, which a package brings along."""
+    package = Path(importlib.util.find_spec("axe_playwright_python").origin).parent
+    return (package / "axe.min.js").read_text("utf-8")
+
+
+@dataclass
+class Findings:
+    """What is wrong with a page, by the kind of trouble."""
+
+    troubles: list = field(default_factory=list)
+    cut: dict = field(default_factory=dict)
+    scrolling: list = field(default_factory=list)
+    barriers: list = field(default_factory=list)
+    bytes: int = 0
+
+
+async def look_at(browser, address, name, screenshots):
+    """Return what is wrong with a page; leave a screenshot at each width if there is a folder."""
+    found = Findings()
+    context = await browser.new_context(viewport={"width": WIDTHS[0], "height": 900})
+    page = await context.new_page()
+    page.set_default_timeout(PATIENCE)
+    listen(page, address, found)
+    await page.goto(f"{address}/{name}.html", wait_until="load")
+    await page.evaluate(
+        "async () => { if (window.MathJax?.startup) await MathJax.startup.promise; }"
+    )
+    found.troubles += await page.evaluate(UNSET)
+    found.bytes = await page.evaluate(WEIGHT)
+    await page.evaluate(axe_core())
+    for width in WIDTHS:
+        await page.set_viewport_size({"width": width, "height": 900})
+        await page.evaluate(SETTLED)
+        sideways = await page.evaluate("document.documentElement.scrollWidth")
+        if sideways > width:
+            found.troubles.append(f"scrolls sideways at {width} px: {sideways} px wide")
+        measured = await page.evaluate(MEASURE.read_text("utf-8"), False)
+        found.cut[width] = measured["cut"]
+        if width == WIDTHS[0]:
+            found.scrolling = measured["scrolling"]
+        for theme in THEMES if width != 768 else ():
+            await page.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
+            barriers = await page.evaluate(BARRIERS)
+            found.barriers += [f"{width} px, {theme}: {barrier}" for barrier in barriers]
+        if screenshots is not None:
+            file = screenshots / f"{name.replace('/', '_')}_{width}.png"
+            await page.screenshot(path=file, full_page=True)
+    await page.set_viewport_size({"width": PAPER, "height": 1000})
+    await page.emulate_media(media="print")
+    await page.evaluate("() => { dispatchEvent(new Event('beforeprint')); }")
+    found.cut["paper"] = (await page.evaluate(MEASURE.read_text("utf-8"), True))["cut"]
+    await context.close()
+    return found
+
+
+def listen(page, address, found):
+    """Note errors, failed requests and requests to other hosts."""
+    trouble = found.troubles.append
+    page.on("console", lambda m: trouble(f"console: {m.text}") if m.type == "error" else None)
+    page.on("pageerror", lambda error: trouble(f"error: {error}"))
+    page.on("requestfailed", lambda request: trouble(f"failed: {request.url}"))
+    page.on("response", lambda r: trouble(f"{r.status}: {r.url}") if r.status >= 400 else None)
+
+    def outside(request):
+        if not request.url.startswith((address, "data:", "blob:")):
+            trouble(f"external request: {request.url}")
+
+    page.on("request", outside)
+
+
+def listed(found):
+    """Return findings as lines, or nothing."""
+    return "\n".join(f"{page}: {what}" for page, whats in found.items() for what in whats)
 
 
 @pytest.mark.browser
 @pytest.mark.xdist_group("browser")
-def test_pages_in_a_browser(root, built, browser):
-    """Open every page at both widths; report all troubles at once."""
-    troubles = []
-    screenshots = root / "screenshots" if os.environ.get("KEEP_SCREENSHOTS") == "1" else None
-    with serving(built) as address:
-        for page_name in [*contents(root), "search", "genindex"]:
-            troubles += look_at(browser, address, page_name, screenshots)
-    assert not troubles, "\n".join(troubles)
+def test_pages_load_without_trouble_and_are_typeset(seen):
+    assert not listed({page: found.troubles for page, found in seen.items()})
 
 
-def look_at(browser, address, page_name, screenshots):
-    """Return what is wrong with a page; leave a screenshot at each width if there is a folder."""
-    troubles = []
+@pytest.mark.browser
+@pytest.mark.xdist_group("browser")
+@pytest.mark.parametrize("width", [*WIDTHS, "paper"])
+def test_nothing_is_cut_off(seen, width):
+    assert not listed({page: found.cut[width] for page, found in seen.items()})
 
-    def trouble(what):
-        troubles.append(f"{page_name}: {what}")
 
-    page = browser.new_page(viewport=DESKTOP)
-    # A long page takes MathJax many seconds on a busy machine.
-    page.set_default_timeout(180_000)
-    page.on("console", lambda m: m.type == "error" and trouble(f"console: {m.text}"))
-    page.on("pageerror", lambda error: trouble(f"error: {error}"))
-    page.on("requestfailed", lambda request: trouble(f"failed: {request.url}"))
-    page.on("response", lambda r: r.status >= 400 and trouble(f"{r.status}: {r.url}"))
-    page.on(
-        "request",
-        lambda request: (
-            request.url.startswith((address, "data:", "blob:"))
-            or trouble(f"external request: {request.url}")
-        ),
-    )
-    page.goto(f"{address}/{page_name}.html", wait_until="load")
-    page.wait_for_load_state("networkidle")
-    page.wait_for_function("!window.MathJax || !MathJax.startup || MathJax.startup.promise")
-    page.evaluate("async () => { if (window.MathJax?.startup) await MathJax.startup.promise; }")
-    errors = page.locator("mjx-merror")
-    for index in range(errors.count()):
-        trouble(f"mathematics: {errors.nth(index).get_attribute('title')}")
-    unset = page.evaluate(
-        "() => [...document.querySelectorAll('.math')]"
-        ".filter(e => !e.querySelector('mjx-container')).map(e => e.textContent.slice(0, 60))"
-    )
-    troubles.extend(f"{page_name}: not typeset: {text}" for text in unset)
+@pytest.mark.browser
+@pytest.mark.xdist_group("browser")
+def test_formulas_fit_a_wide_page_but_for_those_that_are_listed(root, seen):
+    allowed = yaml.safe_load((root / "tests/book/too_wide.yml").read_text("utf-8")) or {}
+    more = {
+        page: found.scrolling
+        for page, found in seen.items()
+        if len(found.scrolling) > allowed.get(page, 0)
+    }
+    assert not listed(more)
 
-    def keep(device):
-        if screenshots is not None:
-            name = f"{page_name.replace('/', '_')}_{device}.png"
-            page.screenshot(path=screenshots / name, full_page=True)
 
-    keep("desktop")
-    page.set_viewport_size(PHONE)
-    width = page.evaluate("document.documentElement.scrollWidth")
-    if width > PHONE["width"]:
-        trouble(f"scrolls sideways on a phone: {width} px wide")
-    keep("phone")
-    page.close()
-    return troubles
+@pytest.mark.browser
+@pytest.mark.xdist_group("browser")
+def test_everyone_can_use_the_pages(seen):
+    """axe-core finds no barrier, in both themes, on a laptop and on a phone."""
+    assert not listed({page: found.barriers for page, found in seen.items()})
+
+
+@pytest.mark.browser
+@pytest.mark.xdist_group("browser")
+def test_pages_are_light(seen):
+    heavy = {page: [found.bytes] for page, found in seen.items() if found.bytes > 1_500_000}
+    assert not listed(heavy)
+
+
+def figure_cells(notebook):
+    """Yield the cells of a notebook that show a figure."""
+    for cell in json.loads(notebook.read_text("utf-8"))["cells"]:
+        if any("image/svg+xml" in output.get("data", {}) for output in cell.get("outputs", ())):
+            yield cell
+
+
+def test_figures_say_in_words_what_they_show(root, notebooks):
+    """Not compared with words: whether a text is true. But there is one, and it is a sentence."""
+    wordless = set((yaml.safe_load((root / WORDLESS).read_text("utf-8"))) or ())
+    silent = set()
+    for notebook in notebooks:
+        for cell in figure_cells(notebook):
+            words = cell["metadata"].get("mystnb", {}).get("image", {}).get("alt", "")
+            if len(words.split()) < 8 or "/" in words.split()[0]:
+                silent.add(str(notebook.relative_to(root).with_suffix("")))
+    assert silent <= wordless, f"figures without words: {sorted(silent - wordless)}"
+
+
+@pytest.mark.book
+def test_every_drawing_in_a_page_has_words(root, built):
+    for page in contents(root):
+        html = (built / f"{page}.html").read_text("utf-8")
+        for words in re.findall(r'<svg class="drawing" role="img" aria-label="([^"]*)"', html):
+            assert len(words.split()) >= 5, (page, words)
+            assert ".svg" not in words, (page, words)
+
+
+def test_what_is_not_covered_is_cited_or_left_out_and_says_why(root):
+    from derivations.claims import records as claim_records
+
+    parts = yaml.safe_load((root / "book/sources.yml").read_text("utf-8"))
+    entries = {label: entry for part in parts.values() for label, entry in part["labels"].items()}
+    covered = claim_records.coverage(claim_records.read_all(root / "derivations"), entries)
+    for label, entry in entries.items():
+        assert entry["title"], label
+        assert entry["statement"], label
+        if covered[label]:
+            assert entry["status"] == "covered", f"{label} is covered by a claim"
+        else:
+            assert entry["status"] in ("cited", "left out"), f"no claim covers {label}"
+            assert entry["why"].strip().endswith("."), label
+
+
+@pytest.mark.book
+def test_sources_and_claims_lead_to_one_another(root, built):
+    from derivations.claims import records as claim_records
+    from derivations.claims.display import source_anchor
+
+    sources = (built / "book/sources.html").read_text("utf-8")
+    for path, records in claim_records.read_all(root / "derivations").items():
+        page = (built / path.relative_to(root).with_suffix(".html")).read_text("utf-8")
+        for record in records:
+            for label in record.sources:
+                assert f'book/sources.html#{source_anchor(label)}"' in page, record.identifier
+                assert f'id="{source_anchor(label)}"' in sources
+            if record.sources:
+                assert f'#{record.anchor}"' in sources
+
+
+@pytest.mark.book
+def test_the_map_and_the_ledger_show_every_claim(root, built):
+    from derivations.claims import records as claim_records
+
+    for page in ("result_map", "ledger"):
+        html = (built / f"book/{page}.html").read_text("utf-8")
+        for records in claim_records.read_all(root / "derivations").values():
+            for record in records:
+                assert f'#{record.anchor}"' in html, (page, record.identifier)
