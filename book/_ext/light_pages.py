@@ -38,6 +38,7 @@ ICONS = (
     "sun",
     "xmark",
 )
+UNUSED = ("sphinx-design", "design-tabs", "sphinx-thebe")
 MATHJAX_PARTS = (
     "startup.js",
     "core.js",
@@ -98,10 +99,23 @@ def copy_mathjax(app, exception):
         bundle.unlink()
 
 
+def drop_unused(app, pagename, templatename, context, doctree):
+    """Leave out styles and scripts of cards and tabs where a page has none."""
+    if "sd-" in context.get("body", ""):
+        return
+    for kind in ("css_files", "script_files"):
+        context[kind] = [
+            file
+            for file in context.get(kind, ())
+            if not any(word in str(getattr(file, "filename", file)) for word in UNUSED)
+        ]
+
+
 def setup(app):
     """Register the hooks."""
     app.config.mathjax_path = "mathjax/startup.js"
     app.add_css_file("icons.css")
+    app.connect("html-page-context", drop_unused, priority=950)
     app.connect("build-finished", write_icons)
     app.connect("build-finished", copy_mathjax, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
