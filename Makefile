@@ -49,6 +49,7 @@ $(INSTALLED): requirements.txt pyproject.toml derivations/pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check "$$(grep '^uv==' requirements.txt)"
 	$(UV_INSTALL) $(COMPILE) -r requirements.txt
 	$(UV_INSTALL) --no-deps --no-build-isolation -e . -e derivations
+	-$(if $(COMPILE),$(BIN)/python tests/house/warm.py)
 	@touch $@
 
 book: $(INSTALLED)  ## build the book and print the path to open

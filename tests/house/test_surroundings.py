@@ -190,12 +190,13 @@ def test_the_environment_is_set_up_in_an_odd_place_and_works(odd_place, tmp_path
     options = ["COMPILE=", f"PYTHON={sys.executable}"]
     run("make", "-f", odd_place / "Makefile", *options, "lint", env=environment, cwd=tmp_path)
     assert not (tmp_path / "target").exists()
-    stored = (odd_place / NOTEBOOK).read_bytes()
     del environment["PYTHONOPTIMIZE"], environment["PYTHONPATH"]
     python = odd_place / ".venv" / "bin" / "python"
     command = [python, "-m", "derivations.claims.rerun", odd_place / NOTEBOOK]
+    run(*command, env={"PATH": os.defpath}, cwd=tmp_path)
+    plain = (odd_place / NOTEBOOK).read_bytes()
     run(*command, env=environment, cwd=tmp_path)
-    assert (odd_place / NOTEBOOK).read_bytes() == stored
+    assert (odd_place / NOTEBOOK).read_bytes() == plain
 
 
 def interpreter(version):
