@@ -36,7 +36,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONOPTIMIZE PYTHONWARNINGS PYTES
 unexport UV_PYTHON UV_SYSTEM_PYTHON UV_TARGET UV_PREFIX UV_CONSTRAINT UV_OVERRIDE UV_EXCLUDE_NEWER
 
 .PHONY: help install book pdf test test-code test-notebooks test-latest check rerun lab lock serve \
-	lint benchmarks clean
+	lint benchmarks mutants clean
 
 help:  ## list these commands
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -87,6 +87,9 @@ lock: $(INSTALLED)  ## renew requirements.txt from both pyproject.toml
 	$(BIN)/uv pip compile --quiet --universal --fork-strategy fewest --python-version 3.11 \
 		--all-extras --upgrade --no-header --no-emit-package queues-under-control \
 		--no-emit-package queues-under-control-derivations --output-file requirements.txt pyproject.toml
+
+mutants: $(INSTALLED)  ## plant random faults and list those that nothing notices (SEED=1 COUNT=150; hours)
+	$(BIN)/python -m tools.mutants --seed $(or $(SEED),1) --count $(or $(COUNT),150)
 
 benchmarks: $(INSTALLED)  ## measure speed and accuracy against peers; renews the book's tables
 	$(BIN)/python -m benchmarks

@@ -14,11 +14,12 @@ PACKAGES = ["IPython", "matplotlib.pyplot", "mpmath", "nbformat", "numba", "scip
 CLAIM = "application/vnd.qcore.claim+json"
 
 
-def run_cells(tree, cells, environment, to_the_end=False):
+def run_cells(tree, cells, environment, to_the_end=False, seconds=None):
     """Run code cells, pairs of identifier and source, with all imports from ``tree``.
 
     Returns for each cell that ran its identifier, the claim records that it showed, and its error
     as a pair of type and message, or None. The first error ends the run unless ``to_the_end``.
+    Raises TimeoutError after so many seconds.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PACKAGES)
@@ -28,6 +29,9 @@ def run_cells(tree, cells, environment, to_the_end=False):
     process.start()
     question.close()
     try:
+        if not answer.poll(seconds):
+            process.kill()
+            raise TimeoutError(f"the cells run for more than {seconds} s")
         return answer.recv()
     except EOFError:
         process.join()

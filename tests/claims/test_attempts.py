@@ -6,6 +6,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from runs import run_cells
+from slices import chosen
 
 from derivations.claims import parameters
 from derivations.claims import records as claim_records
@@ -30,9 +31,18 @@ def verdicts(notebook, attempt, stored):
         changed = parameters.with_changes(notebook, attempt.changes)
     except ValueError as error:
         return parameters.Verdicts({}, {"parameters": str(error)})
-    cells = [(cell.id, cell.source) for cell in changed.cells if cell.cell_type == "code"]
+    code = [cell for cell in changed.cells if cell.cell_type == "code"]
+    (first,) = (
+        place for place, cell in enumerate(code) if parameters.TAG in cell.metadata.get("tags", ())
+    )
+    needed, _ = chosen([cell.source for cell in code], first, attempt.changes)
+    cells = [(code[place].id, code[place].source) for place in sorted(needed)]
     environment = {"NUMBA_CACHE_DIR": os.environ["NUMBA_CACHE_DIR"]}
     found = parameters.Verdicts(dict.fromkeys(stored, "not reached"))
+    for place in set(range(len(code))) - needed:
+        # What the change does not reach is as it is stored.
+        for output in code[place].get("outputs", ()):
+            found.shown(output.get("data", {}))
     to_the_end = attempt.refused is None
     for cell, shown, error in run_cells(ROOT, cells, environment, to_the_end):
         for record in shown:

@@ -3,12 +3,15 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
 
 from derivations.claims import records as claim_records
 from derivations.claims.records import MIME_TYPE, ClaimRecord, Evidence, RecordError
+
+DERIVATIONS = Path(__file__).parent.parent.parent / "derivations"
 
 
 def record(identifier="a-claim", sources=("A.1",)):
@@ -88,6 +91,41 @@ def test_the_book_s_records_are_sound(root):
     records = claim_records.read_all(root / "derivations")
     claim_records.coverage(records, labels)
     assert all(records.values()), "a notebook makes no claim"
+
+
+def needing(identifier, *needs):
+    return ClaimRecord(identifier, "It holds.", (), (Evidence("argued", "above"),), needs=needs)
+
+
+def test_what_claims_need_exists_and_runs_in_no_circle():
+    records = {"a": [needing("one", "two")], "b": [needing("two"), record("three")]}
+    order = list(claim_records.dependencies(records))
+    assert sorted(order) == ["one", "three", "two"]
+    assert order.index("two") < order.index("one")
+    with pytest.raises(RecordError, match="claim one: it needs 'two', which is no claim"):
+        claim_records.dependencies({"a": [needing("one", "two")]})
+    circle = [needing("one", "two"), needing("two", "three"), needing("three", "one")]
+    with pytest.raises(RecordError, match=r"claims in a circle: (one|two|three) needs"):
+        claim_records.dependencies({"a": circle})
+    with pytest.raises(RecordError, match="it cannot need 'one'"):
+        needing("one", "one")
+
+
+def test_the_book_s_claims_need_claims_of_the_book(root):
+    claim_records.dependencies(claim_records.read_all(root / "derivations"))
+
+
+@pytest.mark.parametrize("path", claim_records.notebooks(DERIVATIONS), ids=lambda path: path.stem)
+def test_every_claim_states_what_it_is_and_how_far_it_reaches(path):
+    """Chapters are brought to this form one by one; those that are not yet are listed."""
+    wanting = {
+        one.identifier: one.missing
+        for one in claim_records.read_notebook(path)
+        if one.missing or one.skipped
+    }
+    if wanting:
+        lines = [f"{name}: {', '.join(missing)}" for name, missing in wanting.items()]
+        pytest.xfail("not stated yet: " + "; ".join(lines))
 
 
 def test_reading_records_needs_no_sympy():
