@@ -10,6 +10,7 @@ with the reason in ``tools/equivalent_mutants.toml``.
 
 import argparse
 import ast
+import functools
 import io
 import json
 import os
@@ -132,6 +133,7 @@ def _root(node):
     return getattr(node, "id", "")
 
 
+@functools.cache
 def all_faults():
     """Return the faults of all modules of ``qcore`` and of all cells of notebooks, by kind."""
     modules, cells = [], []
@@ -271,11 +273,13 @@ def report(results, seed):
     lines = []
     for kind in ("qcore", "derivations"):
         own = {fault: by for fault, by in results.items() if fault.file.startswith(kind)}
+        if not own:
+            continue
         excused = [fault for fault, by in own.items() if by is None and fault.key in reasons]
         survivors = [fault for fault, by in own.items() if by is None and fault.key not in reasons]
         matter = len(own) - len(excused)
         lines.append(
-            f"- `{kind}`: {len(own)} faults drawn with seed {seed}, {len(excused)} of them "
+            f"- `{kind}`: {len(own)} drawn with seed {seed}, {len(excused)} of them "
             f"equivalent; {matter - len(survivors)} of the other {matter} noticed."
         )
         lines += [f"  - not noticed: `{fault}`" for fault in survivors]
