@@ -38,6 +38,10 @@ ICONS = (
     "sun",
     "xmark",
 )
+NAME = re.compile(r"[A-Za-z][\w-]*")
+CLASS = re.compile(r"\.(-?[A-Za-z][\w-]*)")
+# A rule whose selectors are plain: classes in brackets, as of ``:not(.a, .b)``, are left alone.
+RULE = re.compile(r"(?<=[}{])([.][^{}()@]*)\{([^{}]*)\}")
 UNUSED = ("sphinx-design", "design-tabs", "sphinx-thebe")
 MATHJAX_PARTS = (
     "startup.js",
@@ -83,6 +87,31 @@ def icons(script):
     return "\n".join(rules) + "\n"
 
 
+def purge_styles(app, exception):
+    """Leave in the theme's largest sheet the rules for classes that a page or a script names."""
+    if exception is not None or app.builder.format != "html":
+        return
+    out = Path(app.outdir)
+    sheet = out / "_static" / "styles" / "bootstrap.css"
+    words = set()
+    for path in [*out.rglob("*.html"), *out.glob("_static/**/*.js")]:
+        if "mathjax" not in path.parts:
+            words.update(NAME.findall(path.read_text("utf-8")))
+    sheet.write_text(purged(sheet.read_text("utf-8"), words), encoding="utf-8")
+
+
+def purged(css, words):
+    """Return a style sheet without the selectors that name a class outside of ``words``."""
+
+    def keep(rule):
+        selectors = [
+            selector for selector in rule[1].split(",") if set(CLASS.findall(selector)) <= words
+        ]
+        return f"{','.join(selectors)}{{{rule[2]}}}" if selectors else ""
+
+    return RULE.sub(keep, css)
+
+
 def copy_mathjax(app, exception):
     """Copy the parts of MathJax beside the bundle, which is removed."""
     if exception is not None or app.builder.format != "html":
@@ -117,5 +146,6 @@ def setup(app):
     app.add_css_file("icons.css")
     app.connect("html-page-context", drop_unused, priority=950)
     app.connect("build-finished", write_icons)
+    app.connect("build-finished", purge_styles, priority=800)
     app.connect("build-finished", copy_mathjax, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -15,7 +15,7 @@ from derivations.claims import display
 BOX = 164, 44
 GAP = 16, 34
 PER_LINE = 4
-LETTERS = 27
+LETTERS = 24
 
 
 class map_node(nodes.General, nodes.Element):

@@ -27,8 +27,14 @@
   function fitFormulas(smallest) {
     for (const place of document.querySelectorAll("div.math")) {
       place.style.fontSize = "";
-      const ratio = place.clientWidth / place.scrollWidth;
-      if (ratio < 0.999 && ratio >= smallest) place.style.fontSize = `${Math.floor(98 * ratio)}%`;
+      if (place.clientWidth / place.scrollWidth < smallest) continue;
+      // A formula's number and margins do not shrink alike, so a step may not be enough.
+      for (let size = 1, step = 0; step < 4; step += 1) {
+        const ratio = place.clientWidth / place.scrollWidth;
+        if (!(ratio < 0.999)) break;
+        size *= 0.98 * ratio;
+        place.style.fontSize = `${Math.floor(100 * size)}%`;
+      }
     }
   }
 
