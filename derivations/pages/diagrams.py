@@ -1,0 +1,146 @@
+"""Drawings of models: systems with customers away, states and their jumps, who returns when.
+
+Each function draws on axes that it makes, in units of a box, and returns them, so that a chapter
+can add what is its own.
+"""
+
+import matplotlib.pyplot as plt
+
+from derivations.pages.figures import PALETTE
+
+FONT = 10
+
+
+def canvas(width, height, scale=0.8):
+    """Return empty axes ``width`` by ``height`` units, each ``scale`` inches."""
+    _, axes = plt.subplots(figsize=(width * scale, height * scale))
+    axes.set(xlim=(0, width), ylim=(0, height), aspect="equal")
+    axes.set_axis_off()
+    return axes
+
+
+def arrow(axes, start, end, label="", bend=0.0, away=(0.0, 0.2), color="#000000"):
+    """Draw an arrow from ``start`` to ``end``, bent to the right by ``bend`` of its length.
+
+    The label stands at the middle of the arrow, moved by ``away``.
+    """
+    style = {
+        "arrowstyle": "-|>",
+        "color": color,
+        "linewidth": 1.2,
+        "shrinkA": 0,
+        "shrinkB": 0,
+        "connectionstyle": f"arc3,rad={bend}",
+    }
+    axes.annotate("", end, start, arrowprops=style)
+    (x, y), (to_x, to_y) = start, end
+    # The middle of the curve lies half as far from the chord as its control point.
+    middle = (
+        (x + to_x + bend * (to_y - y)) / 2 + away[0],
+        (y + to_y - bend * (to_x - x)) / 2 + away[1],
+    )
+    axes.text(*middle, label, ha="center", va="center", fontsize=FONT, color=color)
+
+
+def words(axes, x, y, text, **how):
+    """Write ``text`` around a point."""
+    axes.text(x, y, text, **({"ha": "center", "va": "center", "fontsize": FONT} | how))
+
+
+def circle(axes, x, y, label="", radius=0.3, filled=False):
+    """Draw a state or a server."""
+    if filled:
+        colour = PALETTE["sky"]
+        axes.add_patch(plt.Circle((x, y), radius, facecolor=colour, alpha=0.5))
+    axes.add_patch(plt.Circle((x, y), radius, fill=False))
+    words(axes, x, y, label)
+
+
+def states(places, jumps, width, height, radius=0.36, scale=0.8):
+    """Draw a Markov chain.
+
+    Parameters
+    ----------
+    places : mapping
+        The label of each state to the centre of its circle.
+    jumps : sequence of (from, to, label, away)
+        Labels of two states, what stands at the arrow and by how much it is moved. Arrows between
+        the same two states, one each way, are bent apart.
+    width, height : float
+        Of the drawing.
+    """
+    axes = canvas(width, height, scale)
+    for label, (x, y) in places.items():
+        circle(axes, x, y, label, radius)
+    pairs = {(start, end) for start, end, *_ in jumps}
+    for start, end, label, away in jumps:
+        (x, y), (to_x, to_y) = places[start], places[end]
+        length = ((to_x - x) ** 2 + (to_y - y) ** 2) ** 0.5
+        along = ((to_x - x) / length, (to_y - y) / length)
+        aside = 0.12 if (end, start) in pairs else 0.0
+        shift = (along[1] * aside, -along[0] * aside)
+        near = (radius**2 - aside**2) ** 0.5
+        arrow(
+            axes,
+            (x + shift[0] + near * along[0], y + shift[1] + near * along[1]),
+            (to_x + shift[0] - near * along[0], to_y + shift[1] - near * along[1]),
+            label,
+            0.0,
+            away,
+        )
+    return axes
+
+
+def system_with_deferrals(servers, away, returns, lost="all busy,\nno slot left"):
+    """Draw a loss system some of whose blocked customers come back.
+
+    ``servers`` and ``away`` say how many there are, ``returns`` when the customers away return.
+    """
+    axes = canvas(9, 4.4, 0.72)
+    arrow(axes, (0.1, 3.4), (2.4, 3.4), r"arrivals, rate $\lambda$")
+    axes.add_patch(plt.Rectangle((2.4, 2.8), 3.2, 1.2, fill=False))
+    for place in range(4):
+        circle(axes, 2.9 + 0.73 * place, 3.4, filled=place < 3)
+    words(axes, 4, 4.2, servers)
+    arrow(axes, (5.6, 3.4), (7.6, 3.4), r"served, rate $\mu$ each", away=(0.35, 0.25))
+    axes.add_patch(plt.Rectangle((2.4, 0.4), 3.2, 0.8, linestyle=":", fill=False))
+    for place in range(2):
+        circle(axes, 3.3 + 1.4 * place, 0.8, radius=0.22, filled=True)
+    words(axes, 4, 0.15, away)
+    arrow(axes, (3.0, 2.8), (3.0, 1.2), "all busy", away=(-0.75, 0.0))
+    arrow(axes, (5.0, 1.2), (5.0, 2.8), returns, away=(1.3, 0.0))
+    arrow(axes, (1.2, 3.3), (1.2, 1.5), color=PALETTE["vermilion"])
+    words(axes, 1.2, 1.4, "lost:\n" + lost, color=PALETTE["vermilion"], va="top")
+    return axes
+
+
+def returns_in_time(arrivals, returns, lost, until, spacing=None):
+    """Draw who returns when: a line of time, an arc from each deferral to its return.
+
+    Parameters
+    ----------
+    arrivals, returns : sequences of float
+        When blocked customers are sent away, and when each comes back.
+    lost : collection of int
+        The places of those who find all servers busy again.
+    until : float
+        The end of the line, which starts at 0.
+    spacing : str, optional
+        What stands between one return and the next.
+    """
+    axes = canvas(until + 0.6, 2.9, 0.72)
+    arrow(axes, (0, 1), (until + 0.5, 1), "time", away=(until / 2 + 0.1, 0.25))
+    for number, (leaves, back) in enumerate(zip(arrivals, returns, strict=True)):
+        accepted = number not in lost
+        color = PALETTE["blue"] if accepted else PALETTE["vermilion"]
+        arrow(axes, (leaves, 1.08), (back, 1.08), bend=-0.45, color=color)
+        axes.plot(leaves, 1, "ko", markersize=5)
+        axes.plot(back, 1, "s" if accepted else "X", color=color, markersize=7)
+        words(axes, leaves, 0.72, str(number + 1))
+    for before, after in zip([arrivals[0], *returns], returns, strict=False):
+        if spacing is not None:
+            axes.annotate(
+                "", (after, 0.4), (before, 0.4), arrowprops={"arrowstyle": "<->"}
+            )
+            words(axes, (before + after) / 2, 0.18, spacing)
+    return axes
