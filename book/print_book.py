@@ -2,7 +2,8 @@
 
 The book is built as one page, typeset by MathJax in Chromium and printed with its outline, links,
 page numbers and vector figures; a formula that is wider than the paper is set smaller. The code
-that checks claims stays folded. Chromium has to be installed.
+that checks claims stays folded. The first page of the built book leads to it from then on. Chromium
+has to be installed.
 """
 
 import shutil
@@ -68,4 +69,9 @@ def print_page(page, target):
 if __name__ == "__main__":
     where = Path(sys.argv[1]) if len(sys.argv) > 1 else DEFAULT
     print_page(build(), where)
+    if where == DEFAULT:
+        sys.path.insert(0, str(ROOT / "book" / "_ext"))
+        from page_head import offer_pdf
+
+        offer_pdf(ROOT / "_build" / "html")
     print(f"The book is printed: {where}")

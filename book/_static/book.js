@@ -123,12 +123,16 @@
     apply();
   }
 
-  /* Results of a search show words, not the TeX of formulas. */
+  /* Results of a search show words, neither the TeX of formulas nor the buttons of the page. */
   function tidySearch() {
     if (typeof Search === "undefined" || !Search.htmlToText) return;
     const toText = Search.htmlToText;
-    const formula = /<(span|div) class="math[^>]*>[^]*?<\/\1>/g;
-    Search.htmlToText = (html, ...rest) => toText(html.replace(formula, " … "), ...rest);
+    Search.htmlToText = (html, ...rest) => {
+      const page = new DOMParser().parseFromString(html, "text/html");
+      for (const formula of page.querySelectorAll(".math")) formula.replaceWith(" … ");
+      for (const other of page.querySelectorAll(".bd-header-article, #jb-print-docs-body")) other.remove();
+      return toText(page.documentElement.outerHTML, ...rest);
+    };
   }
 
   document.addEventListener("DOMContentLoaded", () => {
