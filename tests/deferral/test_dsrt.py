@@ -418,14 +418,21 @@ def test_what_costs_too_much_is_refused_before_it_is_tried():
 
 
 def test_a_million_servers():
-    """The gain counts accepted returns, and at the best spacing neither side is lower."""
+    """Lost and gained add up to what Erlang's system loses."""
     lam = 1e6 + 100.0
-    best = dsrt.optimal_spacing(10**6, 2, lam, 1.0, 10.0)
+    lost, gained = dsrt._solve(10**6, 2, 1.0 / lam, lam * 9e-4)
+    assert lost + gained == pytest.approx(erlang.erlang_b(10**6, lam), rel=1e-12)
+
+
+def test_ten_thousand_servers():
+    """The gain counts accepted returns, and at the best spacing neither side is lower."""
+    lam = 1e4 + 10.0
+    best = dsrt.optimal_spacing(10**4, 2, lam, 1.0, 10.0)
     around = [
-        dsrt._solve(10**6, 2, 1.0 / lam, lam * best.spacing * factor)
+        dsrt._solve(10**4, 2, 1.0 / lam, lam * best.spacing * factor)
         for factor in (0.99, 1.0, 1.01)
     ]
-    erlang_b = erlang.erlang_b(10**6, lam)
+    erlang_b = erlang.erlang_b(10**4, lam)
     for lost, gained in around:
         assert lost + gained == pytest.approx(erlang_b, rel=1e-12)
     gains = [gained for _, gained in around]
