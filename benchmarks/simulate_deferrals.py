@@ -31,7 +31,6 @@ def run_qcore(servers, max_deferrals, policy, customers, seed):
         policy,
         customers,
         seed,
-        warmup=0,
     )
     census = result.census
     returns = result.deferral_probability.value * census.arrivals - census.in_deferral
@@ -118,7 +117,7 @@ def events_per_second(run, *arguments):
 
 
 def table(customers):
-    deferrals(1, 0, 1.0, 1.0, Dsrt(1.0), 1000, 1)
+    deferrals(1, 0, 1.0, 1.0, Dsrt(1.0), 100_000, 1)
     lines = [
         "| policy | servers | max. deferrals | simulator | customers | million events/s "
         "| qcore is faster by | P_B |",

@@ -15,6 +15,7 @@ from scipy.special import erfcx, ndtr
 
 from qcore._numerics import checks
 from qcore._numerics.checks import LARGEST
+from qcore._numerics.comparable import Comparable
 from qcore._numerics.gaussian import half_gaussian_moments, log_mills
 from qcore._numerics.quadrature import integrals, log_integral
 from qcore.admission import ScalingProfile
@@ -305,9 +306,11 @@ def variance(gamma, profile):
     return checks.unwrap(values)
 
 
-@dataclass(frozen=True)
-class SamplePath:
+@dataclass(frozen=True, eq=False)
+class SamplePath(Comparable):
     """A path of the diffusion on an even grid of times.
+
+    Equal paths hash alike; a path can be pickled.
 
     Attributes
     ----------

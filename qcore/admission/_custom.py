@@ -347,7 +347,7 @@ class _FromGlobal(_Custom):
         support = checks.scalar("support", self.support, above=0, allow_infinite=True)
         object.__setattr__(self, "support", support)
         if self.given_gamma_min is not None:
-            _gamma_min(self.given_gamma_min)
+            object.__setattr__(self, "given_gamma_min", _gamma_min(self.given_gamma_min))
         values = self._f(_GRID)
         _refuse("f", values, _GRID, values < 0, "must be non-negative")
         if abs(values[0] - 1) > _ROUNDING:
@@ -423,7 +423,7 @@ class _FromGlobal(_Custom):
     @functools.cached_property
     def gamma_min(self):
         if self.given_gamma_min is not None:
-            return _gamma_min(self.given_gamma_min)
+            return self.given_gamma_min
         if self.support < math.inf:
             return -math.inf
         return 0.0 - _limit(
@@ -554,7 +554,7 @@ class _FromLocal(_Custom):
 
     def __post_init__(self):
         if self.given_gamma_min is not None:
-            _gamma_min(self.given_gamma_min)
+            object.__setattr__(self, "given_gamma_min", _gamma_min(self.given_gamma_min))
         values = self._rate(_GRID)
         _refuse("a", values, _GRID, values < 0, "must be non-negative")
         _refuse(
@@ -594,7 +594,7 @@ class _FromLocal(_Custom):
     @functools.cached_property
     def gamma_min(self):
         if self.given_gamma_min is not None:
-            return _gamma_min(self.given_gamma_min)
+            return self.given_gamma_min
         if self.support < math.inf:
             return -math.inf
         return 0.0 - _limit(

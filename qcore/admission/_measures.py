@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from qcore._numerics import checks
+from qcore._numerics.comparable import Comparable
 from qcore._numerics.sums import Sequence, sum_sequence
 from qcore.admission._profiles import LOG_ROUNDING, ScalingProfile
 from qcore.erlang import inverse_erlang_b, log_erlang_b
@@ -192,9 +193,11 @@ def rejection_probability(servers, traffic_intensity, profile, control=None):
     return _on_each(one, servers, traffic_intensity, profile, control, float)
 
 
-@dataclass(frozen=True)
-class QueueDistribution:
+@dataclass(frozen=True, eq=False)
+class QueueDistribution(Comparable):
     """The law of the number of customers in the system.
+
+    Equal laws hash alike; a law can be pickled.
 
     Attributes
     ----------
@@ -240,7 +243,7 @@ def queue_distribution(servers, traffic_intensity, profile, control=None):
     servers : int
         Number of servers s, 1 to 2^53.
     traffic_intensity : float
-        Offered load over servers, ρ > 0; it may exceed 1.
+        Offered load over servers, ρ from 1e-290; it may exceed 1, but not 10¹⁸.
     profile, control
         As for `delay_probability`.
 
@@ -279,7 +282,7 @@ def queue_distribution(servers, traffic_intensity, profile, control=None):
     ([0, 1, 2], [0.4, 0.4, 0.2])
     """
     s = checks.count("servers", servers, at_least=1, at_most=2**53)
-    rho = checks.scalar("traffic_intensity", traffic_intensity, above=0, at_most=_LARGEST)
+    rho = checks.scalar("traffic_intensity", traffic_intensity, at_least=1e-290, at_most=_LARGEST)
     how = _profile(profile).resolve_control(control)
     _require_stable(s, rho, profile, how)
     top = _states_at_the_top(s, rho, profile, how)
@@ -330,9 +333,15 @@ def _serving(s, load):
     down = np.arange(mode, max(mode - reach, 0), -1.0)
     up = np.arange(mode + 1.0, min(mode + reach, s) + 1)
     # Each logarithm of a ratio near 1 comes from the exact difference of its two numbers.
-    falling = _compensated_cumsum(np.log1p((down - load) / load))
-    rising = _compensated_cumsum(-np.log1p((up - load) / load))
+    falling = _compensated_cumsum(_log_ratios(down, load))
+    rising = _compensated_cumsum(-_log_ratios(up, load))
     return mode - len(down), np.concatenate([falling[::-1], [0.0], rising])
+
+
+def _log_ratios(states, load):
+    # Far below the load the difference rounds to the load itself.
+    near = np.log1p(np.maximum(states - load, -load / 2) / load)
+    return np.where(states < load / 2, np.log(states / load), near)
 
 
 def _waiting(s, rho, profile, control, reach):
@@ -346,6 +355,8 @@ def _waiting(s, rho, profile, control, reach):
         _require_few(places)
         return log_ratio * np.arange(int(places) + 1.0)
     terms = _terms(s, rho, profile, control)
+    if terms.log_tail(_MOST_STATES, 0.0)[1] == math.inf:  # they still grow there
+        _require_few(2 * _MOST_STATES)
     pieces, base, start, length = [], 0.0, 0, 512
     largest = 0.0
     while True:
@@ -362,7 +373,8 @@ def _waiting(s, rho, profile, control, reach):
 def _require_few(states):
     if states > _MOST_STATES:
         raise ValueError(
-            f"the distribution needs {states:.3g} states, more than {_MOST_STATES:.0e}"
+            f"the distribution needs {states:.3g} states for these servers and this "
+            f"traffic_intensity, more than {_MOST_STATES:.0e}"
         )
 
 
@@ -578,5 +590,6 @@ def _on_each(function, servers, traffic_intensity, profile, control, kind):
         servers=servers, traffic_intensity=traffic_intensity
     )
     pairs = zip(servers.flat, traffic_intensity.flat, strict=True)
-    values = [function(float(s), float(rho), how) for s, rho in pairs]
+    with np.errstate(over="ignore"):  # of a and −ln f, where nobody is admitted any more
+        values = [function(float(s), float(rho), how) for s, rho in pairs]
     return np.array(values, dtype=kind).reshape(servers.shape) if servers.ndim else values[0]

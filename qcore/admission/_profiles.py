@@ -25,6 +25,7 @@ _MOST_DERIVATIVES = 1000
 _FAR_DOWN = -1e12
 _HURWITZ_UP_TO = 2.0  # the exponent below which sums at critical load end too late
 _LARGEST_LOG = math.log(np.finfo(float).max)
+_GAMMA = {"at_least": -LARGEST, "at_most": LARGEST}
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class ScalingProfile(ABC):
         Parameters
         ----------
         gamma : array_like
-            γ > ``gamma_min`` (≥ if the integral is finite there).
+            γ > ``gamma_min`` (≥ if the integral is finite there), at most 1e150 in size.
         derivative : int, optional
             n, the order of the derivative, 0 to 1000.
 
@@ -137,7 +138,7 @@ class ScalingProfile(ABC):
         digits, for n up to 30: relative error below 1e-14 times 1 + n/10, and for `Abandonment`
         also γ²/θ times 2.2e-16 where γ < 0, which is the effect of rounding γ.
         """
-        gamma = checks.real("gamma", gamma)
+        gamma = checks.real("gamma", gamma, **_GAMMA)
         n = checks.count("derivative", derivative, at_most=_MOST_DERIVATIVES)
         values = np.empty(gamma.shape)
         for index, value in np.ndenumerate(gamma):
@@ -152,8 +153,8 @@ class ScalingProfile(ABC):
         return checks.unwrap(values)
 
     def log_laplace(self, gamma):
-        """Return ln L(γ), which stays in range however far γ is below zero; −∞ if L is zero."""
-        gamma = checks.real("gamma", gamma)
+        """Return ln L(γ), in range however far γ is below zero, to −1e150; −∞ if L is zero."""
+        gamma = checks.real("gamma", gamma, **_GAMMA)
         values = np.empty(gamma.shape)
         for index, value in np.ndenumerate(gamma):
             self._require_finite(float(value), 0)
@@ -239,13 +240,20 @@ class ScalingProfile(ABC):
         return checks.choice("control", control, ("global", "local"))
 
     def is_finite_at(self, gamma, derivative=0):
-        """Return whether that derivative of the Laplace transform is finite at γ."""
-        return gamma > self.gamma_min or (
-            derivative == 0 and self.finite_at_gamma_min and gamma == self.gamma_min
-        )
+        """Return for each γ whether that derivative of the Laplace transform is finite there."""
+        gamma = checks.real("gamma", gamma)
+        n = checks.count("derivative", derivative, at_most=_MOST_DERIVATIVES)
+        finite = self._is_finite_at(gamma, n)
+        return finite if finite.ndim else bool(finite)
+
+    def _is_finite_at(self, gamma, derivative):
+        above = np.asarray(gamma) > self.gamma_min
+        if derivative == 0 and self.finite_at_gamma_min:
+            return above | (gamma == self.gamma_min)
+        return above
 
     def _require_finite(self, gamma, derivative):
-        if not self.is_finite_at(gamma, derivative):
+        if not self._is_finite_at(gamma, derivative):
             raise ValueError(
                 f"gamma = {gamma!r}: must be above gamma_min = {self.gamma_min:g}, where the "
                 f"Laplace transform of {self!r} stops being finite"
@@ -286,8 +294,8 @@ class ScalingProfile(ABC):
 
         It is −∞ where nothing is left.
         """
-        gamma = checks.scalar("gamma", gamma)
-        x = checks.scalar("x", x, at_least=0)
+        gamma = checks.scalar("gamma", gamma, **_GAMMA)
+        x = checks.scalar("x", x, at_least=0, at_most=LARGEST)
         self._require_finite(gamma, 0)
         return self._log_tail_transform(gamma, x) if x < self.support else -math.inf
 
@@ -301,7 +309,7 @@ class ScalingProfile(ABC):
 
     def log_abs_derivative(self, gamma, derivative):
         """Return ln|L⁽ⁿ⁾(γ)| for one γ, which stays in range; −∞ if it vanishes."""
-        gamma = checks.scalar("gamma", gamma)
+        gamma = checks.scalar("gamma", gamma, **_GAMMA)
         n = checks.count("derivative", derivative, at_most=_MOST_DERIVATIVES)
         self._require_finite(gamma, n)
         if self.support == 0:
@@ -400,7 +408,7 @@ class NoWaiting(ScalingProfile):
         return np.zeros(n + 1)
 
     def _a_derivatives(self, n):
-        raise ValueError("a(x) is infinite for NoWaiting: it has no derivatives")
+        raise ValueError(f"n = {n}: the a of NoWaiting is infinite and has no derivatives")
 
     def _laplace(self, gamma, n):
         return 0.0
@@ -727,8 +735,9 @@ class PowerDecay(ScalingProfile):
     def finite_at_gamma_min(self):
         return self.exponent > 1
 
-    def is_finite_at(self, gamma, derivative=0):
-        return gamma > 0 or (gamma == 0 and self.exponent > derivative + 1)
+    def _is_finite_at(self, gamma, derivative):
+        at_zero = self.exponent > derivative + 1
+        return np.asarray(gamma) >= 0 if at_zero else np.asarray(gamma) > 0
 
     def resolve_control(self, control=None):
         if super().resolve_control(control) == "local":

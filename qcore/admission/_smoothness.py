@@ -10,6 +10,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from qcore._numerics import checks
+
 # How functions refuse numbers that are no floats.
 REFUSALS = (TypeError, ValueError, AttributeError, ArithmeticError)
 _DIGITS = 50
@@ -41,6 +43,9 @@ class NotSmooth(ValueError):
 def varies_smoothly(function):
     """Whether slopes over 1e-25 and over 1e-9 agree, which no floating-point function's do."""
     import mpmath
+
+    if not callable(function):
+        raise ValueError(f"function = {checks.shown(function)}: must be a function of one number")
 
     with mpmath.workdps(_DIGITS):
         for x in (mpmath.pi / 100, mpmath.e / 7):

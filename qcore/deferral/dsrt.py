@@ -65,6 +65,7 @@ class Optimum:
     blocking_probability: float
 
 
+@_parameters.documented
 def blocking_probability(servers, max_deferrals, arrival_rate, service_rate, spacing):
     r"""Return the fraction of customers lost, on arrival or on return.
 
@@ -74,14 +75,8 @@ def blocking_probability(servers, max_deferrals, arrival_rate, service_rate, spa
 
     Parameters
     ----------
-    servers : int
-        Number of servers :math:`K \ge 1`.
-    max_deferrals : int
-        Largest number deferred at a time, :math:`D \ge 0`; with 0 it is Erlang's loss system.
-    arrival_rate : array_like
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : array_like
-        Service rate :math:`\mu` of one server, per unit of time, from 1e-60 to 1e60.
+    %(counts)s
+    %(rates)s
     spacing : array_like
         Time :math:`x` between returns, from 1e-60 to 1e60.
 
@@ -123,18 +118,17 @@ def blocking_probability(servers, max_deferrals, arrival_rate, service_rate, spa
     0.2283136250...
     """
     servers, max_deferrals = _counts(servers, max_deferrals)
-    arguments = np.broadcast_arrays(
-        _parameters.rates("arrival_rate", arrival_rate),
-        _parameters.rates("service_rate", service_rate),
-        _parameters.times("spacing", spacing),
+    arguments = _parameters.broadcast_rates(
+        arrival_rate=arrival_rate, service_rate=service_rate, spacing=spacing
     )
     result = np.empty(arguments[0].shape)
     for index in np.ndindex(result.shape):
         arrival, service, time = (float(argument[index]) for argument in arguments)
         result[index] = _solve(servers, max_deferrals, service / arrival, arrival * time)[0]
-    return checks.unwrap(result)
+    return checks.unwrap(np.minimum(result, 1.0))  # all but 1 may round to more
 
 
+@_parameters.documented
 def configuration_distribution(servers, max_deferrals, arrival_rate, service_rate, spacing):
     r"""Return the stationary law of the numbers of busy servers and deferred customers.
 
@@ -147,14 +141,8 @@ def configuration_distribution(servers, max_deferrals, arrival_rate, service_rat
 
     Parameters
     ----------
-    servers : int
-        Number of servers :math:`K \ge 1`.
-    max_deferrals : int
-        Largest number deferred at a time, :math:`D \ge 0`; with 0 it is Erlang's loss system.
-    arrival_rate : float
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : float
-        Service rate :math:`\mu` of one server, per unit of time, from 1e-60 to 1e60.
+    %(counts)s
+    %(rates_of_one_system)s
     spacing : float
         Time :math:`x` between returns, from 1e-60 to 1e60.
 
@@ -241,6 +229,7 @@ def deferrals_in_use(max_deferrals, spacing, max_deferral_time):
     return deferrals
 
 
+@_parameters.documented
 def optimal_spacing(servers, max_deferrals, arrival_rate, service_rate, max_deferral_time):
     r"""Return the spacing at which the fewest customers are lost.
 
@@ -251,14 +240,8 @@ def optimal_spacing(servers, max_deferrals, arrival_rate, service_rate, max_defe
 
     Parameters
     ----------
-    servers : int
-        Number of servers :math:`K \ge 1`.
-    max_deferrals : int
-        Largest number :math:`\hat D \ge 1` deferred at a time.
-    arrival_rate : float
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : float
-        Service rate :math:`\mu` of one server, per unit of time, from 1e-60 to 1e60.
+    %(allowed_counts)s
+    %(rates_of_one_system)s
     max_deferral_time : float
         Longest time :math:`\hat T` from a blocked arrival to its return, from 1e-60 to 1e60.
 

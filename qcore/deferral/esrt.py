@@ -66,6 +66,7 @@ class Optimum:
     blocking_probability: float
 
 
+@_parameters.documented
 def blocking_probability(servers, max_deferrals, arrival_rate, service_rate, rearrival_rate):
     r"""Return the fraction of customers lost, on arrival or on return.
 
@@ -75,14 +76,8 @@ def blocking_probability(servers, max_deferrals, arrival_rate, service_rate, rea
 
     Parameters
     ----------
-    servers : int
-        Number of servers :math:`K \ge 1`.
-    max_deferrals : int
-        Largest number deferred at a time, :math:`D \ge 0`; with 0 it is Erlang's loss system.
-    arrival_rate : array_like
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : array_like
-        Service rate :math:`\mu` of one server, per unit of time, from 1e-60 to 1e60.
+    %(counts)s
+    %(rates)s
     rearrival_rate : array_like
         Rate :math:`\alpha` of returns while anybody is deferred, from 1e-60 to 1e60.
 
@@ -118,18 +113,17 @@ def blocking_probability(servers, max_deferrals, arrival_rate, service_rate, rea
     0.2283136250...
     """
     servers, max_deferrals = _counts(servers, max_deferrals)
-    rates = np.broadcast_arrays(
-        _parameters.rates("arrival_rate", arrival_rate),
-        _parameters.rates("service_rate", service_rate),
-        _parameters.rates("rearrival_rate", rearrival_rate),
+    rates = _parameters.broadcast_rates(
+        arrival_rate=arrival_rate, service_rate=service_rate, rearrival_rate=rearrival_rate
     )
     result = np.empty(rates[0].shape)
     for index in np.ndindex(result.shape):
         arrival, service, rearrival = (float(rate[index]) for rate in rates)
         result[index] = _losses(servers, max_deferrals, service / arrival, rearrival / arrival)[0]
-    return checks.unwrap(result)
+    return checks.unwrap(np.minimum(result, 1.0))  # all but 1 may round to more
 
 
+@_parameters.documented
 def configuration_distribution(servers, max_deferrals, arrival_rate, service_rate, rearrival_rate):
     r"""Return the stationary law of the numbers of busy servers and deferred customers.
 
@@ -142,14 +136,8 @@ def configuration_distribution(servers, max_deferrals, arrival_rate, service_rat
 
     Parameters
     ----------
-    servers : int
-        Number of servers :math:`K \ge 1`.
-    max_deferrals : int
-        Largest number deferred at a time, :math:`D \ge 0`; with 0 it is Erlang's loss system.
-    arrival_rate : float
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : float
-        Service rate :math:`\mu` of one server, per unit of time, from 1e-60 to 1e60.
+    %(counts)s
+    %(rates_of_one_system)s
     rearrival_rate : float
         Rate :math:`\alpha` of returns while anybody is deferred, from 1e-60 to 1e60.
 
@@ -238,6 +226,7 @@ def deferrals_in_use(max_deferrals, rearrival_rate, max_deferral_time):
     return deferrals
 
 
+@_parameters.documented
 def optimal_rearrival_rate(servers, max_deferrals, arrival_rate, service_rate, max_deferral_time):
     r"""Return the rate of return at which the fewest customers are lost.
 
@@ -248,14 +237,8 @@ def optimal_rearrival_rate(servers, max_deferrals, arrival_rate, service_rate, m
 
     Parameters
     ----------
-    servers : int
-        Number of servers :math:`K \ge 1`.
-    max_deferrals : int
-        Largest number :math:`\hat D \ge 1` deferred at a time.
-    arrival_rate : float
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : float
-        Service rate :math:`\mu` of one server, per unit of time, from 1e-60 to 1e60.
+    %(allowed_counts)s
+    %(rates_of_one_system)s
     max_deferral_time : float
         Largest mean time :math:`\hat T` from a blocked arrival to its return, from 1e-60 to 1e60.
 

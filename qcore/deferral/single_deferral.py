@@ -94,6 +94,7 @@ class Optimum:
     relative_gain: float
 
 
+@_parameters.documented
 def blocking_probability(servers, arrival_rate, service_rate, deferral_time):
     r"""Return the fraction of customers lost with one deferral and any law of its duration.
 
@@ -105,12 +106,8 @@ def blocking_probability(servers, arrival_rate, service_rate, deferral_time):
 
     Parameters
     ----------
-    servers : int
-        Number of servers :math:`K`, from 1 to 1e8.
-    arrival_rate : float
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : float
-        Service rate :math:`\mu` of one server, per unit of time, from 1e-60 to 1e60.
+    %(servers_up_to_1e8)s
+    %(rates_of_one_system)s
     deferral_time : float or scipy.stats law
         A fixed time from 0 to 1e60, or a frozen law on the non-negative numbers with a finite mean,
         discrete or continuous.
@@ -166,6 +163,7 @@ def blocking_probability(servers, arrival_rate, service_rate, deferral_time):
     return model.erlang_b * lost / (lost + saved)
 
 
+@_parameters.documented
 def relative_gain(servers, arrival_rate, service_rate, deferral_time):
     r"""Return by which part of Erlang's blocking probability one deferral lowers it.
 
@@ -175,12 +173,8 @@ def relative_gain(servers, arrival_rate, service_rate, deferral_time):
 
     Parameters
     ----------
-    servers : int
-        Number of servers :math:`K`, from 1 to 1e8.
-    arrival_rate : float
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : float
-        Service rate :math:`\mu` of one server, per unit of time, from 1e-60 to 1e60.
+    %(servers_up_to_1e8)s
+    %(rates_of_one_system)s
     deferral_time : float or scipy.stats law
         As in `blocking_probability`.
 
@@ -211,6 +205,7 @@ def relative_gain(servers, arrival_rate, service_rate, deferral_time):
     return saved / (lost + saved)
 
 
+@_parameters.documented
 def optimal_deferral_time(servers, arrival_rate, service_rate, max_deferral_time=math.inf):
     r"""Find the deferral time with which one deferral loses the fewest customers.
 
@@ -222,12 +217,8 @@ def optimal_deferral_time(servers, arrival_rate, service_rate, max_deferral_time
 
     Parameters
     ----------
-    servers : int
-        Number of servers :math:`K`, from 1 to 1e8.
-    arrival_rate : float
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : float
-        Service rate :math:`\mu` of one server, per unit of time, from 1e-60 to 1e60.
+    %(servers_up_to_1e8)s
+    %(rates_of_one_system)s
     max_deferral_time : float, optional
         Longest deferral :math:`\hat T > 0`.
 

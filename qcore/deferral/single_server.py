@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 
+@_parameters.documented
 def blocking_probability(arrival_rate, service_rate, spacing):
     r"""Return the fraction of customers lost when deferrals last a fixed time.
 
@@ -42,22 +43,15 @@ def blocking_probability(arrival_rate, service_rate, spacing):
 
     Parameters
     ----------
-    arrival_rate : array_like
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : array_like
-        Service rate :math:`\mu` of the server, per unit of time, from 1e-60 to 1e60.
-    spacing : array_like
-        Time :math:`x` from a blocked arrival to its return, from 1e-60 to 1e60.
+    %(rates_of_one_server)s
+    %(spacing)s
 
     Returns
     -------
     float or ndarray
         Blocking probability, below :math:`\lambda/\Lambda`, for arguments broadcast together.
 
-    Raises
-    ------
-    ValueError
-        If an argument is not a number in its range.
+    %(raises)s
 
     Notes
     -----
@@ -75,11 +69,12 @@ def blocking_probability(arrival_rate, service_rate, spacing):
     >>> blocking_probability(1.0, 1.0, 0.5)
     0.43678794411714...
     """
-    blocked, free, relaxation_rate = _shares(arrival_rate, service_rate)
-    y = relaxation_rate * _parameters.times("spacing", spacing)
+    blocked, free, relaxation_rate, spacing = _shares(arrival_rate, service_rate, spacing=spacing)
+    y = relaxation_rate * spacing
     return checks.unwrap(_blocking(blocked, free, y, np.exp(-y)))
 
 
+@_parameters.documented
 def exponential_blocking_probability(arrival_rate, service_rate, rearrival_rate):
     r"""Return the fraction of customers lost when deferrals last exponential times.
 
@@ -95,10 +90,7 @@ def exponential_blocking_probability(arrival_rate, service_rate, rearrival_rate)
 
     Parameters
     ----------
-    arrival_rate : array_like
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : array_like
-        Service rate :math:`\mu` of the server, per unit of time, from 1e-60 to 1e60.
+    %(rates_of_one_server)s
     rearrival_rate : array_like
         Rate :math:`\alpha` at which a deferred customer returns, from 1e-60 to 1e60.
 
@@ -107,10 +99,7 @@ def exponential_blocking_probability(arrival_rate, service_rate, rearrival_rate)
     float or ndarray
         Blocking probability, for arguments broadcast together.
 
-    Raises
-    ------
-    ValueError
-        If an argument is not a number in its range.
+    %(raises)s
 
     Notes
     -----
@@ -126,11 +115,14 @@ def exponential_blocking_probability(arrival_rate, service_rate, rearrival_rate)
     >>> exponential_blocking_probability(1.0, 1.0, 1.0)
     0.444444444444444...
     """
-    blocked, free, relaxation_rate = _shares(arrival_rate, service_rate)
-    y = relaxation_rate / _parameters.rates("rearrival_rate", rearrival_rate)
+    blocked, free, relaxation_rate, rearrival_rate = _shares(
+        arrival_rate, service_rate, rearrival_rate=rearrival_rate
+    )
+    y = relaxation_rate / rearrival_rate
     return checks.unwrap(_blocking(blocked, free, y, 1.0 / (1.0 + y)))
 
 
+@_parameters.documented
 def random_return_blocking_probability(
     arrival_rate, service_rate, mean_deferral_time, laplace_transform
 ):
@@ -145,10 +137,7 @@ def random_return_blocking_probability(
 
     Parameters
     ----------
-    arrival_rate : array_like
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : array_like
-        Service rate :math:`\mu` of the server, per unit of time, from 1e-60 to 1e60.
+    %(rates_of_one_server)s
     mean_deferral_time : array_like
         Mean :math:`\mathrm{E}X` of the time to return, from 1e-60 to 1e60.
     laplace_transform : callable
@@ -180,8 +169,14 @@ def random_return_blocking_probability(
     >>> blocking_probability(1.0, 1.0, 1.0)
     0.42794...
     """
-    blocked, free, relaxation_rate = _shares(arrival_rate, service_rate)
-    y = relaxation_rate * _parameters.times("mean_deferral_time", mean_deferral_time)
+    if not callable(laplace_transform):
+        raise ValueError(
+            f"laplace_transform = {checks.shown(laplace_transform)}: must be a function of s"
+        )
+    blocked, free, relaxation_rate, mean_deferral_time = _shares(
+        arrival_rate, service_rate, mean_deferral_time=mean_deferral_time
+    )
+    y = relaxation_rate * mean_deferral_time
     name = "laplace_transform(arrival_rate + service_rate)"
     discount = checks.real(name, laplace_transform(relaxation_rate), at_least=0.0, at_most=1.0)
     # A few units in the last place below Jensen's bound are the transform's own rounding.
@@ -193,6 +188,7 @@ def random_return_blocking_probability(
     return checks.unwrap(_blocking(blocked, free, y, discount))
 
 
+@_parameters.documented
 def relative_gain(arrival_rate, service_rate, spacing):
     r"""Return the fraction of Erlang's blocking probability that a fixed spacing avoids.
 
@@ -204,22 +200,15 @@ def relative_gain(arrival_rate, service_rate, spacing):
 
     Parameters
     ----------
-    arrival_rate : array_like
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : array_like
-        Service rate :math:`\mu` of the server, per unit of time, from 1e-60 to 1e60.
-    spacing : array_like
-        Time :math:`x` from a blocked arrival to its return, from 1e-60 to 1e60.
+    %(rates_of_one_server)s
+    %(spacing)s
 
     Returns
     -------
     float or ndarray
         Relative gain, positive, for arguments broadcast together.
 
-    Raises
-    ------
-    ValueError
-        If an argument is not a number in its range.
+    %(raises)s
 
     Notes
     -----
@@ -237,11 +226,12 @@ def relative_gain(arrival_rate, service_rate, spacing):
     >>> relative_gain(1e8, 1.0, 1e-8)
     3.160602...e-17
     """
-    blocked, free, relaxation_rate = _shares(arrival_rate, service_rate)
-    y = relaxation_rate * _parameters.times("spacing", spacing)
+    blocked, free, relaxation_rate, spacing = _shares(arrival_rate, service_rate, spacing=spacing)
+    y = relaxation_rate * spacing
     return checks.unwrap(free * free * -np.expm1(-y) / (1.0 + blocked * (blocked * y)))
 
 
+@_parameters.documented
 def optimal_spacing(arrival_rate, service_rate, max_deferral_time=math.inf):
     r"""Return the spacing at which the fewest customers are lost.
 
@@ -252,10 +242,7 @@ def optimal_spacing(arrival_rate, service_rate, max_deferral_time=math.inf):
 
     Parameters
     ----------
-    arrival_rate : array_like
-        Arrival rate :math:`\lambda`, customers per unit of time, from 1e-60 to 1e60.
-    service_rate : array_like
-        Service rate :math:`\mu` of the server, per unit of time, from 1e-60 to 1e60.
+    %(rates_of_one_server)s
     max_deferral_time : array_like, optional
         Longest deferral :math:`\hat T > 0` that customers accept; no limit by default.
 
@@ -264,10 +251,7 @@ def optimal_spacing(arrival_rate, service_rate, max_deferral_time=math.inf):
     float or ndarray
         Best spacing, for arguments broadcast together.
 
-    Raises
-    ------
-    ValueError
-        If an argument is not a number in its range.
+    %(raises)s
 
     Notes
     -----
@@ -290,20 +274,24 @@ def optimal_spacing(arrival_rate, service_rate, max_deferral_time=math.inf):
     >>> optimal_spacing(1.0, 1.0, max_deferral_time=0.5)
     0.5
     """
-    arrival_rate = _parameters.rates("arrival_rate", arrival_rate)
-    service_rate = _parameters.rates("service_rate", service_rate)
     limit = checks.real("max_deferral_time", max_deferral_time, above=0.0, allow_infinite=True)
+    arrival_rate, service_rate, limit = checks.broadcast(
+        arrival_rate=_parameters.rates("arrival_rate", arrival_rate),
+        service_rate=_parameters.rates("service_rate", service_rate),
+        max_deferral_time=limit,
+    )
     log_square = 2.0 * np.log1p(service_rate / arrival_rate)
     y = _root_of_exponential_remainder(log_square)
     return checks.unwrap(np.minimum(y / (arrival_rate + service_rate), limit))
 
 
-def _shares(arrival_rate, service_rate):
-    """Return λ/Λ (Erlang's blocking probability), μ/Λ, and Λ."""
-    arrival_rate = _parameters.rates("arrival_rate", arrival_rate)
-    service_rate = _parameters.rates("service_rate", service_rate)
+def _shares(arrival_rate, service_rate, **third):
+    """Return λ/Λ (Erlang's blocking probability), μ/Λ, Λ, and the argument given by name."""
+    arrival_rate, service_rate, third = _parameters.broadcast_rates(
+        arrival_rate=arrival_rate, service_rate=service_rate, **third
+    )
     relaxation_rate = arrival_rate + service_rate
-    return arrival_rate / relaxation_rate, service_rate / relaxation_rate, relaxation_rate
+    return arrival_rate / relaxation_rate, service_rate / relaxation_rate, relaxation_rate, third
 
 
 def _blocking(blocked, free, y, discount):

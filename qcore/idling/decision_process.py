@@ -441,7 +441,7 @@ def _table(name, values, shape):
         return np.array(
             [[float(values(i, j)) for j in range(shape[1])] for i in range(shape[0])], dtype=float
         )
-    table = np.asarray(values, dtype=float)
+    table = checks.numbers_of(name, values)
     if table.shape != shape:
         raise ValueError(
             f"{name} has shape {table.shape}: must be a callable of (busy, waiting) or an array of "

@@ -482,7 +482,8 @@ class FluidControlProblem:
         if admission_probability is None:
             return b, served if self.rejection else np.ones_like(b)
         p = checks.real("admission_probability", admission_probability, at_least=0, at_most=1)
-        b, p, served = np.broadcast_arrays(b, p, served)
+        b, p = checks.broadcast(busy_fraction=b, admission_probability=p)
+        served = np.broadcast_to(served, b.shape)
         if np.any(p < served * (1 - 4 * _EPS)):
             worst = np.unravel_index(np.argmax(served - p), p.shape)
             raise ValueError(

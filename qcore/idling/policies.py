@@ -276,7 +276,7 @@ def exponential_idling(
     ----------
     %(system)s
     idle_time : float
-        :math:`\tau > 0`, mean rest.
+        :math:`\tau \ge 10^{-150}`, mean rest.
     %(costs)s
     %(max_waiting)s
 
@@ -308,7 +308,7 @@ def exponential_idling(
         utilization_cost,
         holding_cost,
     )
-    idle_time = checks.scalar("idle_time", idle_time, above=0)
+    idle_time = checks.scalar("idle_time", idle_time, at_least=1 / checks.LARGEST)
     longest = queue.longest_queue(max_waiting)
     n = queue.servers
     queue.refuse_large_chain((n + 1) * (n + 2) // 2 + (n + 1) * longest)

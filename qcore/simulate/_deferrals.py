@@ -9,6 +9,7 @@ import numpy as np
 from numba.extending import is_jitted
 
 from qcore._numerics.checks import LARGEST, count, flag, random_seed, scalar, shown
+from qcore._numerics.comparable import Comparable
 from qcore._numerics.compiled import njit, plain
 from qcore.simulate._batches import (
     BATCHES,
@@ -17,7 +18,7 @@ from qcore.simulate._batches import (
     warn_if_correlated,
     warn_if_short,
 )
-from qcore.simulate._estimate import Comparable, Estimate
+from qcore.simulate._estimate import Estimate
 from qcore.simulate._heap import pop, push
 from qcore.simulate._random import exponential, random_state, uniform
 
@@ -141,6 +142,14 @@ class ReturnRule:
     def __post_init__(self):
         if not (inspect.isfunction(self.return_time) or is_jitted(self.return_time)):
             raise ValueError(f"return_time = {shown(self.return_time)}: must be a function")
+        plain = getattr(self.return_time, "py_func", self.return_time)
+        try:
+            inspect.signature(plain).bind("random", "now", "last_return", "deferred", "parameters")
+        except TypeError as wrong:
+            raise ValueError(
+                f"return_time = {shown(self.return_time)}: must take random, now, last_return, "
+                f"deferred and parameters, but: {wrong}"
+            ) from None
         parameters = tuple(scalar("parameters", number) for number in _items(self.parameters))
         object.__setattr__(self, "parameters", parameters)
         if not is_jitted(self.return_time):

@@ -1,6 +1,7 @@
 """Many simulations at once, on the cores of one machine or on a cluster."""
 
 import dataclasses
+import inspect
 from collections.abc import Mapping
 from functools import partial
 
@@ -60,6 +61,8 @@ def sweep(function, arguments, seed, *, workers=-1, progress=True):
     runs = [_keywords(f"arguments[{i}]", run) for i, run in enumerate(_listed(arguments))]
     if not runs:
         raise ValueError("arguments = []: must hold the arguments of at least one run")
+    for i, run in enumerate(runs):
+        _require_fitting(function, run, f"arguments[{i}]")
     workers = count("workers", workers, at_least=-1)
     if workers == 0:
         raise ValueError("workers = 0: must be -1, for all cores, or an integer >= 1")
@@ -102,6 +105,20 @@ def _function(function):
     if not callable(function):
         raise ValueError(f"function = {shown(function)}: must be a function, such as deferrals")
     return function
+
+
+def _require_fitting(function, run, name):
+    """Refuse before any run is started what the function would refuse by a TypeError."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # as of some built-in functions
+        return
+    try:
+        signature.bind(**run, seed=0)
+    except TypeError as wrong:
+        raise ValueError(
+            f"{name} = {shown(dict(run))}: does not fit function = {shown(function)}: {wrong}"
+        ) from None
 
 
 def _listed(arguments):

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from qcore._numerics import checks
-from qcore.simulate._estimate import Comparable, Estimate
+from qcore._numerics.comparable import Comparable
+from qcore.simulate._estimate import Estimate
 
 
 @dataclass(frozen=True)

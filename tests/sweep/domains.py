@@ -37,13 +37,17 @@ def number(base, low, high, **options):
 
 @dataclasses.dataclass(frozen=True)
 class Count:
-    """An integer, drawn log-uniformly; a seed is one of any size."""
+    """An integer, drawn log-uniformly; a seed is one of any size.
+
+    What is allowed above ``high``, up to ``costly``, takes long, as the docstring says.
+    """
 
     base: int
     low: int
     high: int
     optional: bool = False
     unbounded: bool = False
+    costly: float = 0
 
     def draw(self, rng):
         return int(math.exp(rng.uniform(math.log(max(self.low, 1)), math.log(self.high + 0.999))))
@@ -186,6 +190,7 @@ ENTRIES |= {
     ADMISSION + "NoWaiting": Entry({}),
     ADMISSION + "OpenAdmission": Entry({}),
     ADMISSION + "PowerDecay": Entry({"exponent": number(1.5, 1e-150, 1e150)}),
+    ADMISSION + "Piece": RESULT,
     ADMISSION + "QueueDistribution": RESULT,
     ADMISSION + "ScalingProfile": RESULT,
     ADMISSION + "delay_probability": probability(QUEUE),
@@ -225,18 +230,37 @@ ENTRIES |= {
     for method, entry in METHODS.items()
 }
 
+# What expansions and exact measures ask of a profile, with arguments that they have checked.
+PROTOCOL = (
+    "constant_refusal",
+    "critical_sum",
+    "moments",
+    "pieces",
+    "rate_jets",
+    "rate_polynomial",
+    "taylor_of_a",
+    "taylor_of_f",
+)
+ENTRIES |= {f"{ADMISSION}{profile}.{method}": RESULT for profile in PROFILES for method in PROTOCOL}
+
 QED = "qcore.qed."
 EXPANSION = {"gamma": GAMMA, "profile": PROFILE, "order": ORDER, "control": CONTROL}
 EXPANDED = qed.delay_expansion(0.7, PROFILE.base, order=2)
 ENTRIES |= {
     QED + "Expansion": RESULT,
+    QED + "Expansion.coefficients_at": Entry({"servers": Real(9.0, 1e-9, 1e15)}, owner=EXPANDED),
     QED + "Expansion.truncation_error": non_negative(
         {"servers": Real(9.0, 1e-9, 1e15)}, owner=EXPANDED
     ),
-    QED + "delay_coefficients": Entry(EXPANSION, refused=0.8),
-    QED + "rejection_coefficients": Entry(EXPANSION, refused=0.8),
-    QED + "delay_expansion": Entry(EXPANSION | {"gamma": number(0.7, 1e-6, 1e6)}, refused=0.8),
-    QED + "rejection_expansion": Entry(EXPANSION | {"gamma": number(0.7, 1e-6, 1e6)}, refused=0.8),
+    **{
+        QED + name: Entry(EXPANSION | {"gamma": number(0.7, 1e-6, 1e6)}, refused=0.8)
+        for name in (
+            "delay_coefficients",
+            "delay_expansion",
+            "rejection_coefficients",
+            "rejection_expansion",
+        )
+    },
     QED + "delay_probability": Entry({"servers": Real(100.0, 1, 1e12)} | EXPANSION, refused=0.9),
     QED + "rejection_probability": Entry(
         {"servers": Real(100.0, 1, 1e12)} | EXPANSION, refused=0.9
@@ -319,7 +343,8 @@ ENTRIES |= {
             "max_deferrals": Count(5, 1, 10**9),
             "spacing": number(0.3, 1e-60, 1e60),
             "max_deferral_time": number(1.0, 1e-60, 1e60),
-        }
+        },
+        refused=0.8,  # a spacing beyond the limit
     ),
     DSRT + "optimal_spacing": non_negative(OPTIMISED, refused=1),
     ESRT + "Optimum": RESULT,
@@ -337,7 +362,8 @@ ENTRIES |= {
             "max_deferrals": Count(5, 1, 10**9),
             "rearrival_rate": number(3.0, 1e-60, 1e60),
             "max_deferral_time": number(1.0, 1e-60, 1e60),
-        }
+        },
+        refused=0.8,  # a mean beyond the limit
     ),
     ESRT + "optimal_rearrival_rate": non_negative(OPTIMISED, refused=1),
     SINGLE_DEFERRAL + "Optimum": RESULT,
@@ -350,11 +376,15 @@ ENTRIES |= {
     ),
     ASYMPTOTICS + "ManyDeferrals": RESULT,
     ASYMPTOTICS + "SpacingExpansion": RESULT,
-    ASYMPTOTICS + "SpacingExpansion.spacing": non_negative(
-        {"servers": Real(100.0, 1.0, 1e15), "service_rate": RATE},
-        owner=deferral.asymptotics.esrt_spacing(2, 0.5),
-        refused=1,
-    ),
+    ASYMPTOTICS + "SpacingEstimate": RESULT,
+    **{
+        f"{ASYMPTOTICS}SpacingExpansion.{method}": non_negative(
+            {"servers": number(1e4, 1.0, 1e15), "service_rate": ONE_RATE},
+            owner=deferral.asymptotics.esrt_spacing(2, 0.5),
+            refused=1,
+        )
+        for method in ("estimate", "spacing")
+    },
     ASYMPTOTICS + "TimeLimit": RESULT,
     ASYMPTOTICS + "UnderloadedTimeLimit": RESULT,
     ASYMPTOTICS + "deferral_slot_value": non_negative({"beta": BETA}),
@@ -467,7 +497,14 @@ ENTRIES |= {
 }
 
 SIMULATE = "qcore.simulate."
-RUN = {"customers": Count(2000, 1000, 5000), "seed": SEED}
+HISTOGRAM = simulate.Histogram(
+    edges=np.array([0.0, 1.0, 2.0]),
+    density=np.array([0.6, 0.4]),
+    standard_error=np.array([0.01, 0.01]),
+    tail=simulate.Estimate(np.array([1.0, 0.4, 0.0]), np.array([0.0, 0.01, 0.0])),
+)
+RUN = {"customers": Count(2000, 1000, 5000, costly=1e11), "seed": SEED}
+WARMUP = Count(100, 1, 1000, optional=True, costly=1e11)
 SWEPT = {
     "servers": 1,
     "max_deferrals": 1,
@@ -483,6 +520,9 @@ ENTRIES |= {
     SIMULATE + "QueueEstimates": RESULT,
     SIMULATE + "QueueCensus": RESULT,
     SIMULATE + "Histogram": RESULT,
+    SIMULATE + "Histogram.quantile": non_negative(
+        {"probability": number(0.5, 1e-9, 1.0)}, owner=HISTOGRAM
+    ),
     SIMULATE + "Dsrt": Entry({"spacing": number(0.5, 1e-60, 1e60)}, refused=1),
     SIMULATE + "Esrt": Entry({"rearrival_rate": number(2.0, 1e-60, 1e60)}, refused=1),
     SIMULATE + "FixedReturn": Entry({"deferral_time": number(0.5, 1e-60, 1e60)}, refused=1),
@@ -499,7 +539,7 @@ ENTRIES |= {
             "service_rate": number(1.0, 1e-9, 1e9),
             "policy": Thing(simulate.Dsrt(0.5), (simulate.Esrt(2.0), simulate.FixedReturn(0.5))),
             **RUN,
-            "warmup": Count(100, 1, 1000, optional=True),
+            "warmup": WARMUP,
             "configurations": Flag(),
         },
         draws=10,
@@ -513,7 +553,7 @@ ENTRIES |= {
             "patience": Thing(stats.expon(), (None,), optional=True),
             "policy": Thing(simulate.NonIdling(), (simulate.Thinned(0.5),)),
             **RUN,
-            "warmup": Count(100, 1, 1000, optional=True),
+            "warmup": WARMUP,
             "abandonment_cost": number(1.0, 0, 1e6),
             "utilization_cost": Thing(square, optional=True),
             "holding_cost": number(0.1, 0, 1e6),

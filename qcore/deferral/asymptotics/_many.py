@@ -123,7 +123,7 @@ def scaled_waiting_room_blocking(beta, delta):
     """
     beta = checks.real("beta", beta, at_least=-LARGEST_BETA, at_most=LARGEST_BETA)
     delta = checks.real("delta", delta, at_least=0.0, at_most=20.0)
-    return checks.unwrap(_scaled_waiting_room(beta, delta))
+    return checks.unwrap(_scaled_waiting_room(*checks.broadcast(beta=beta, delta=delta)))
 
 
 @documented

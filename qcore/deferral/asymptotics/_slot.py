@@ -8,7 +8,6 @@ from scipy.special import erfcx
 from qcore._numerics import checks
 from qcore.deferral import _parameters
 from qcore.deferral.asymptotics._shared import LARGEST_BETA, documented
-from qcore.erlang import erlang_b
 
 
 @documented
@@ -111,9 +110,9 @@ def waiting_room_blocking(servers, waiting_places, arrival_rate, service_rate):
     Parameters
     ----------
     servers : array_like
-        Number of servers :math:`K \ge 1`.
+        Number of servers :math:`K`, from 1 to 1e9.
     waiting_places : array_like
-        Number of waiting places :math:`D \ge 0`.
+        Number of waiting places :math:`D`, from 0 to 1e300.
     %(rates)s
 
     Returns
@@ -138,12 +137,14 @@ def waiting_room_blocking(servers, waiting_places, arrival_rate, service_rate):
     >>> waiting_room_blocking(1, 1, 1.0, 1.0)
     0.333333333333...
     """
-    servers = checks.real("servers", servers, at_least=1)
-    places = checks.real("waiting_places", waiting_places, at_least=0)
-    load = _parameters.rates("arrival_rate", arrival_rate) / _parameters.rates(
-        "service_rate", service_rate
+    servers, places, arrival_rate, service_rate = checks.broadcast(
+        servers=checks.real("servers", servers, at_least=1, at_most=1e9),
+        waiting_places=checks.real("waiting_places", waiting_places, at_least=0, at_most=1e300),
+        arrival_rate=_parameters.rates("arrival_rate", arrival_rate),
+        service_rate=_parameters.rates("service_rate", service_rate),
     )
-    blocking = erlang_b(servers, load)
+    load = arrival_rate / service_rate
+    blocking = _parameters.erlang_b(servers, load)
     log_ratio = np.log(load / servers)
     # Beyond 700 the result is below the smallest float, or the powers are nothing beside 1.
     exponent = np.clip(-places * log_ratio, -700.0, 700.0)
@@ -164,7 +165,7 @@ def throughput_floor(servers, arrival_rate, service_rate):
     Parameters
     ----------
     servers : array_like
-        Number of servers :math:`K \ge 1`.
+        Number of servers :math:`K`, from 1 to 1e150.
     %(rates)s
 
     Returns
@@ -189,10 +190,12 @@ def throughput_floor(servers, arrival_rate, service_rate):
     >>> throughput_floor(100, 125.0, 1.0)
     0.2
     """
-    servers = checks.real("servers", servers, at_least=1)
-    arrival_rate = _parameters.rates("arrival_rate", arrival_rate)
-    capacity = servers * _parameters.rates("service_rate", service_rate)
-    return checks.unwrap(np.maximum(0.0, (arrival_rate - capacity) / arrival_rate))
+    servers, arrival_rate, service_rate = checks.broadcast(
+        servers=checks.real("servers", servers, at_least=1, at_most=1e150),
+        arrival_rate=_parameters.rates("arrival_rate", arrival_rate),
+        service_rate=_parameters.rates("service_rate", service_rate),
+    )
+    return checks.unwrap(np.maximum(0.0, (arrival_rate - servers * service_rate) / arrival_rate))
 
 
 def normal_hazard(beta):
