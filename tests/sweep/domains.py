@@ -243,6 +243,8 @@ PROTOCOL = (
 )
 ENTRIES |= {f"{ADMISSION}{profile}.{method}": RESULT for profile in PROFILES for method in PROTOCOL}
 
+ENTRIES[ADMISSION + "NoWaiting.a_derivatives_at_zero"] = RESULT  # it refuses every n
+
 QED = "qcore.qed."
 EXPANSION = {"gamma": GAMMA, "profile": PROFILE, "order": ORDER, "control": CONTROL}
 EXPANDED = qed.delay_expansion(0.7, PROFILE.base, order=2)
