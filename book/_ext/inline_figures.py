@@ -54,6 +54,7 @@ def themed(svg, prefix, alternative):
     """
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'(?<= )(?:d|x|y)="[^"]*"', shortened, svg)
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = re.sub(r"url\(#", f"url(#{prefix}-", svg)
     svg = re.sub(r'href="#', f'href="#{prefix}-', svg)
@@ -62,6 +63,13 @@ def themed(svg, prefix, alternative):
     head = f'<svg class="drawing" role="img" aria-label="{escaped(alternative)}" '
     head += f'style="--drawing-width: {width:.0f}pt" '
     return re.sub(r"\n\s*", "\n", svg.replace("<svg ", head, 1))
+
+
+def shortened(attribute):
+    """Return coordinates to a hundredth of a point; more would be weight that nobody sees."""
+    return re.sub(
+        r"-?\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), attribute[0]
+    )
 
 
 def escaped(text):

@@ -1,6 +1,7 @@
 """The directives ``claim-ledger`` and ``source-coverage``: tables made from the claim records."""
 
 import collections
+import re
 
 from docutils import nodes
 from record_pages import RecordsDirective, parts_of, read_toc
@@ -46,7 +47,7 @@ class ClaimLedger(RecordsDirective):
         return [
             [nodes.paragraph("", "", self.number(record))],
             [says],
-            [nodes.paragraph(text=part)],
+            [nodes.paragraph(text=re.split(" near | in | with ", part)[0])],
             [nodes.paragraph("", "", badge(record))],
             [nodes.paragraph(text=", ".join(record.kinds))],
             [sources],

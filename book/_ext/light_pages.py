@@ -2,7 +2,8 @@
 
 The theme's icon fonts and script weigh 2 MB for the twenty icons of its buttons. Their outlines
 are read from that script and written as a style sheet; the fonts and the script are left out.
-MathJax is loaded in parts, since its bundle holds a menu and a speech engine as well.
+MathJax is loaded in parts, since its bundle holds a menu and a speech engine as well. Code
+loses the marks of words that look like any other.
 """
 
 import importlib.metadata
@@ -42,6 +43,7 @@ NAME = re.compile(r"[A-Za-z][\w-]*")
 CLASS = re.compile(r"\.(-?[A-Za-z][\w-]*)")
 # A rule whose selectors are plain: classes in brackets, as of ``:not(.a, .b)``, are left alone.
 RULE = re.compile(r"(?<=[}{])([.][^{}()@]*)\{([^{}]*)\}")
+PLAIN_CODE = re.compile(r'<span class="(?:n|p|w)">([^<]*)</span>')
 UNUSED = ("sphinx-design", "design-tabs", "sphinx-thebe")
 MATHJAX_PARTS = (
     "startup.js",
@@ -88,16 +90,19 @@ def icons(script):
 
 
 def purge_styles(app, exception):
-    """Leave in the theme's largest sheet the rules for classes that a page or a script names."""
+    """Leave in the largest sheets the rules for classes that a page or a script names."""
     if exception is not None or app.builder.format != "html":
         return
     out = Path(app.outdir)
-    sheet = out / "_static" / "styles" / "bootstrap.css"
+    static = out / "_static"
+    styles = static / "styles"
+    sheets = [styles / "bootstrap.css", styles / "pydata-sphinx-theme.css"]
     words = set()
     for path in [*out.rglob("*.html"), *out.glob("_static/**/*.js")]:
         if "mathjax" not in path.parts:
             words.update(NAME.findall(path.read_text("utf-8")))
-    sheet.write_text(purged(sheet.read_text("utf-8"), words), encoding="utf-8")
+    for sheet in sheets:
+        sheet.write_text(purged(sheet.read_text("utf-8"), words), encoding="utf-8")
 
 
 def purged(css, words):
@@ -128,6 +133,12 @@ def copy_mathjax(app, exception):
         bundle.unlink()
 
 
+def lighten_code(app, pagename, templatename, context, doctree):
+    """Leave out the marks of names, punctuation and blanks in code: they look like the rest."""
+    if "body" in context:
+        context["body"] = PLAIN_CODE.sub(r"\1", context["body"])
+
+
 def drop_unused(app, pagename, templatename, context, doctree):
     """Leave out styles and scripts of cards and tabs where a page has none."""
     if "sd-" in context.get("body", ""):
@@ -145,6 +156,7 @@ def setup(app):
     app.config.mathjax_path = "mathjax/startup.js"
     app.add_css_file("icons.css")
     app.connect("html-page-context", drop_unused, priority=950)
+    app.connect("html-page-context", lighten_code)
     app.connect("build-finished", write_icons)
     app.connect("build-finished", purge_styles, priority=800)
     app.connect("build-finished", copy_mathjax, priority=900)

@@ -121,7 +121,7 @@ def whole(results):
         chapter = results.number[records[0].identifier].split(".")[0]
         title = escape(f"{chapter}. {results.titles[page]}")
         heads.append(f'<text class="map-chapter" x="8" y="{y + 14}">{title}</text>')
-        y += 18 + GAP[1]
+        y += 8 + GAP[1]
         for number, record in enumerate(records):
             row, column = divmod(number, PER_LINE)
             x = 8 + column * (BOX[0] + GAP[0])

@@ -31,13 +31,15 @@ def read_symbols(srcdir):
 
 def spellings(entry):
     """Return the symbols of an entry in TeX, without blanks; of an equation its left side."""
-    written = FORMULA.findall(entry["symbol"])
-    return [tight(tex.split(" = ")[0]) for tex in written]
+    written = [tight(tex.split(" = ")[0]) for tex in FORMULA.findall(entry["symbol"])]
+    # A function is spoken of with its argument and without.
+    return written + [tex[: tex.index("(")] for tex in written if tex.endswith(")")]
 
 
 def tight(tex):
-    """Return TeX without blanks and needless braces."""
-    return re.sub(r"_\{(\w)\}", r"_\1", tex.replace(" ", ""))
+    """Return TeX without needless blanks and braces."""
+    tex = re.sub(r"(\\[A-Za-z]+) +(?=[A-Za-z])", r"\1~", " ".join(tex.split())).replace(" ", "")
+    return re.sub(r"_\{(\w)\}", r"_\1", tex.replace("~", " "))
 
 
 def anchor(part, number):
