@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-BUILD = ROOT / "_build" / "print"
+# Beside the pages, so that what was read for these is not read again.
+BUILT = ROOT / "_build" / "singlehtml"
 DEFAULT = ROOT / "_build" / "html" / "_static" / "queues-under-control.pdf"
 FOOTER = (
     '<div style="font-size: 8px; width: 100%; text-align: center">'
@@ -29,10 +30,9 @@ PREPARE = """async () => {
 def build():
     """Build the book as one page and return it."""
     command = [sys.executable, "-m", "jupyter_book", "build", str(ROOT), "--quiet"]
-    subprocess.run([*command, "--builder", "singlehtml", "--path-output", str(BUILD)], check=True)
+    subprocess.run([*command, "--builder", "singlehtml"], check=True)
     # The first page holds the whole book; its links are written as from the root.
-    built = BUILD / "_build" / "singlehtml"
-    return Path(shutil.copy(built / "book" / "preface.html", built / "book.html"))
+    return Path(shutil.copy(BUILT / "book" / "preface.html", BUILT / "book.html"))
 
 
 def print_page(page, target):

@@ -42,9 +42,9 @@ def tight(tex):
     return re.sub(r"_\{(\w)\}", r"_\1", tex.replace("~", " "))
 
 
-def anchor(part, number):
-    """Return the anchor of an entry."""
-    return f"symbol-{part}-{number}"
+def anchor(part, entry):
+    """Return the anchor of an entry: its own symbol, so that it stays when others are added."""
+    return f"symbol-{part}-{re.sub('[^A-Za-z0-9]+', '-', spellings(entry)[0]).strip('-')}"
 
 
 class SymbolTable(RecordsDirective):
@@ -57,9 +57,9 @@ class SymbolTable(RecordsDirective):
         self.env.note_dependency(str(Path(self.env.srcdir) / "book" / "symbols.yml"))
         part = self.arguments[0]
         rows = []
-        for number, entry in enumerate(read_symbols(self.env.srcdir)[part]):
+        for entry in read_symbols(self.env.srcdir)[part]:
             symbol = self.parse_text_to_nodes(entry["symbol"])
-            place = anchor(part, number)
+            place = anchor(part, entry)
             symbol[0]["ids"].append(place)
             term = re.split(r"[,;:]", re.sub(r"[$\\`{}]", "", entry["meaning"]))[0]
             symbol.append(addnodes.index(entries=[("single", term, place, "", None)]))
@@ -92,9 +92,9 @@ class ExplainSymbols(SphinxPostTransform):
         symbols = read_symbols(self.env.srcdir)
         page = self.app.builder.get_relative_uri(self.env.docname, NOTATION)
         return {
-            tex: (entry["meaning"], f"{page}#{anchor(part, number)}")
+            tex: (entry["meaning"], f"{page}#{anchor(part, entry)}")
             for part in parts
-            for number, entry in enumerate(symbols[part])
+            for entry in symbols[part]
             for tex in spellings(entry)
         }
 
