@@ -29,7 +29,7 @@ PREPARE = """async () => {
 
 def build():
     """Build the book as one page and return it."""
-    command = [sys.executable, "-m", "jupyter_book", "build", str(ROOT), "--quiet"]
+    command = [Path(sys.executable).with_name("jupyter-book"), "build", ROOT, "--quiet"]
     subprocess.run([*command, "--builder", "singlehtml"], check=True)
     # The first page holds the whole book; its links are written as from the root.
     return Path(shutil.copy(BUILT / "book" / "preface.html", BUILT / "book.html"))

@@ -21,6 +21,7 @@ def test_the_figure_is_the_book_s(root):
     (figure,) = [
         "".join(output["data"]["image/svg+xml"])
         for cell in notebook["cells"]
+        if cell["metadata"].get("mystnb", {}).get("figure", {}).get("name") == "fig-single-server"
         for output in cell.get("outputs", ())
         if "image/svg+xml" in output.get("data", {})
     ]
