@@ -96,13 +96,26 @@ def purge_styles(app, exception):
     out = Path(app.outdir)
     static = out / "_static"
     styles = static / "styles"
-    sheets = [styles / "bootstrap.css", styles / "pydata-sphinx-theme.css"]
+    sheets = [
+        styles / f"{name}.css" for name in ("bootstrap", "pydata-sphinx-theme", "sphinx-book-theme")
+    ]
     words = set()
     for path in [*out.rglob("*.html"), *out.glob("_static/**/*.js")]:
         if "mathjax" not in path.parts:
             words.update(NAME.findall(path.read_text("utf-8")))
     for sheet in sheets:
         sheet.write_text(purged(sheet.read_text("utf-8"), words), encoding="utf-8")
+
+
+def squeeze_styles(app, exception):
+    """Write the sheets of the extensions without comments and without needless blanks."""
+    if exception is not None or app.builder.format != "html":
+        return
+    static = Path(app.outdir) / "_static"
+    for name in ("mystnb*.css", "basic.css", "pygments.css", "proof.css"):
+        for sheet in static.glob(name):
+            css = re.sub(r"/\*.*?\*/", "", sheet.read_text("utf-8"), flags=re.DOTALL)
+            sheet.write_text(re.sub(r"\s+", " ", css), encoding="utf-8")
 
 
 def purged(css, words):
@@ -159,5 +172,6 @@ def setup(app):
     app.connect("html-page-context", lighten_code)
     app.connect("build-finished", write_icons)
     app.connect("build-finished", purge_styles, priority=800)
+    app.connect("build-finished", squeeze_styles, priority=800)
     app.connect("build-finished", copy_mathjax, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -42,7 +42,7 @@
   function markScrolling() {
     const places = ".wide-table, .cell_output > .output, div.math, .figure-scroll, .result-map, " +
       ".pst-scrollable-table-container, div.highlight pre, .output.text_plain pre, mjx-container[display]";
-    fitFormulas(0.8);
+    fitFormulas(matchMedia("print").matches ? 0 : 0.8);
     for (const place of document.querySelectorAll(places)) {
       const wide = place.scrollWidth > place.clientWidth + 1 &&
         getComputedStyle(place).overflowX !== "visible";
