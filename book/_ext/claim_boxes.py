@@ -1,5 +1,6 @@
 """Claim boxes: numbered within their chapter, with status and permalink, and their code folded."""
 
+import re
 from html import escape
 
 from docutils import nodes
@@ -53,8 +54,8 @@ def depart_title(self, node):
 
 
 def title_of(node):
-    """Return the name under which other pages refer to the claim."""
-    return node["title"]
+    """Return the name under which other pages refer to the claim, which they show as plain text."""
+    return re.sub(r"[$\\{}]", "", node["title"])
 
 
 def setup(app):

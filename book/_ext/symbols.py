@@ -141,4 +141,5 @@ def setup(app):
     """Register the directive and the transform."""
     app.add_directive("symbol-table", SymbolTable)
     app.add_post_transform(ExplainSymbols)
-    return {"parallel_read_safe": True, "parallel_write_safe": True}
+    # Raised when anchors are named anew, so that no page of an older build leads to the old ones.
+    return {"env_version": 2, "parallel_read_safe": True, "parallel_write_safe": True}
