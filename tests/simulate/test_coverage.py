@@ -42,7 +42,9 @@ def recursion(servers, load):
 LOGNORMAL = stats.lognorm(0.8, scale=np.exp(-0.32))
 SYSTEMS = {
     "critical": (100, 100.0, stats.expon(), stats.expon(), 40_000, chain(100, 100.0, 1.0)),
-    "slow": (10, 12.0, stats.expon(), stats.expon(scale=20.0), 60_000, chain(10, 12.0, 0.05)),
+    # Idle servers are rare here: with a tenth of the customers the busy fraction is covered in
+    # 79 % of runs, which nothing in the run tells.
+    "slow": (10, 12.0, stats.expon(), stats.expon(scale=20.0), 600_000, chain(10, 12.0, 0.05)),
     "loaded": (1, 0.8, stats.expon(), None, 20_000, pollaczek_khinchine(0.8, 1.0)),
     "constant": (1, 0.8, 1.0, None, 20_000, pollaczek_khinchine(0.8, 0.0)),
     "lognormal": (1, 0.6, LOGNORMAL, None, 50_000, pollaczek_khinchine(0.6, np.exp(0.64) - 1)),
