@@ -125,13 +125,14 @@ def many_server_queue(
     Standard errors come from 64 batches of equal numbers of arrivals and allow for the correlation
     of neighbouring batches. They are honest if a batch lasts two relaxation times and what is
     estimated happened dozens of times: where servers idle in a few short spells only, the interval
-    of the busy fraction may cover 79 % (10 servers, load 1.2, patience of 20 mean services,
-    60,000 customers). The relaxation time is estimated beforehand from the laws, as that of the virtual wait's diffusion and of the
-    services under way; with abandonment in overload it is about the mean patience, which may be
-    very long. The page of benchmarks has a table of how often value ± 1.96 standard errors covers
-    the exact value: 88 to 100 % of runs in the systems of that table, of 1 to 1000 servers,
-    Markovian or not, that give no warning. The probability of what was possible but never seen, or always, is reported as
-    0 or 1 with the standard error 1/``customers``, and its rate likewise.
+    of the busy fraction may cover 79 % (10 servers, load 1.2, patience of 20 mean services, 60,000
+    customers). The relaxation time is estimated beforehand from the laws, as that of the virtual
+    wait's diffusion and of the services under way; with abandonment in overload it is about the
+    mean patience, which may be very long. The page of benchmarks has a table of how often value ±
+    1.96 standard errors covers the exact value: 88 to 100 % of runs in the systems of that table,
+    of 1 to 1000 servers, Markovian or not, that give no warning. The probability of what was
+    possible but never seen, or always, is reported as 0 or 1 with the standard error
+    1/``customers``, and its rate likewise.
 
     Results and policies can be pickled, compared and hashed. The same seed gives the same result in
     every process.
