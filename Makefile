@@ -35,7 +35,7 @@ unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIREMENT PIP_CONSTRAINT PIP_NO_BI
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONOPTIMIZE PYTHONWARNINGS PYTEST_ADDOPTS
 unexport UV_PYTHON UV_SYSTEM_PYTHON UV_TARGET UV_PREFIX UV_CONSTRAINT UV_OVERRIDE UV_EXCLUDE_NEWER
 
-.PHONY: help install book pdf test test-code test-notebooks test-latest check rerun lab lock serve \
+.PHONY: help install book pdf test test-code test-notebooks test-pages test-latest check rerun lab lock serve \
 	lint benchmarks mutants clean
 
 help:  ## list these commands
@@ -66,6 +66,9 @@ test-code: $(INSTALLED)
 
 test-notebooks: $(INSTALLED)
 	$(BIN)/python -m pytest --nbval derivations -n $(WORKERS) --dist loadscope
+
+test-pages: book  ## look closely at every page: between the widths, on paper, with axe-core in both themes
+	LOOK_CLOSELY=1 REQUIRE_BROWSER=1 $(BIN)/python -m pytest tests/book
 
 test-latest:  ## check the claims with the newest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear $(LATEST)

@@ -110,7 +110,7 @@ def waiting_room_blocking(servers, waiting_places, arrival_rate, service_rate):
     Parameters
     ----------
     servers : array_like
-        Number of servers :math:`K`, from 1 to 1e9.
+        Number of servers :math:`K`, from 1 to 1e12.
     waiting_places : array_like
         Number of waiting places :math:`D`, from 0 to 1e300.
     %(rates)s
@@ -138,7 +138,7 @@ def waiting_room_blocking(servers, waiting_places, arrival_rate, service_rate):
     0.333333333333...
     """
     servers, places, arrival_rate, service_rate = checks.broadcast(
-        servers=checks.real("servers", servers, at_least=1, at_most=1e9),
+        servers=checks.real("servers", servers, at_least=1, at_most=1e12),
         waiting_places=checks.real("waiting_places", waiting_places, at_least=0, at_most=1e300),
         arrival_rate=_parameters.rates("arrival_rate", arrival_rate),
         service_rate=_parameters.rates("service_rate", service_rate),
