@@ -66,10 +66,17 @@ def themed(svg, prefix, alternative):
 
 
 def shortened(attribute):
-    """Return coordinates to a hundredth of a point; more would be weight that nobody sees."""
-    return re.sub(
-        r"-?\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), attribute[0]
-    )
+    """Return coordinates to a tenth of a point, those of small shapes to a hundredth.
+
+    More would be weight that nobody sees.
+    """
+
+    def rounded(number):
+        value = float(number[0])
+        text = f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+        return text.rstrip("0").rstrip(".")
+
+    return re.sub(r"-?\d+\.\d{2,}", rounded, attribute[0])
 
 
 def escaped(text):

@@ -15,7 +15,12 @@ class TitledProofIndex(ProofIndex):
         for label, proof in getattr(env, "proof_list", {}).items():
             content.setdefault(proof["docname"], []).append(entry(env, label, proof))
         pages = [page for page in env.config.external_site_map if page in content]
-        return [(env.titles[page].astext(), content[page]) for page in pages], False
+        return [(heading(env.titles[page].astext()), content[page]) for page in pages], False
+
+
+def heading(title):
+    """Return a title that serves as an anchor too: the page's script takes no question mark."""
+    return re.sub(r"[^\w\s,-]", "", title)
 
 
 def entry(env, label, proof):

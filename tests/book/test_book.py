@@ -50,8 +50,6 @@ SEARCHES = {
     "holding costs": "derivations/idling/holding_costs",
     "erlang b": "derivations/erlang/erlang_b_c_a",
 }
-# A wrong address, deep in the book; the server of the test answers with the page for such.
-NOWHERE = "derivations/deferral/no_such_page"
 WEIGHT = """() => performance.getEntriesByType("resource")
   .concat(performance.getEntriesByType("navigation"))
   .reduce((sum, entry) => sum + entry.decodedBodySize, 0)"""
@@ -183,10 +181,6 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *arguments):
         pass
 
-    def translate_path(self, path):
-        known = path.replace(f"{NOWHERE}.html", "404.html")
-        return super().translate_path(known)
-
 
 @contextlib.contextmanager
 def serving(folder):
@@ -206,7 +200,7 @@ def seen(root, built):
         if REQUIRED:
             pytest.fail(message)
         pytest.skip(message)
-    pages = [*contents(root), "search", "genindex", "prf-prf", "404", NOWHERE]
+    pages = [*contents(root), "search", "genindex", "prf-prf", "404"]
     screenshots = root / "screenshots" if os.environ.get("KEEP_SCREENSHOTS") == "1" else None
     with serving(built) as address:
         return asyncio.run(visit(address, pages, screenshots))

@@ -64,7 +64,7 @@ def require_expected(attempt, found):
     assert not found.having("not reached"), found.report()
 
 
-@pytest.mark.slow
+@pytest.mark.tries
 @pytest.mark.parametrize(("path", "attempt"), ATTEMPTS, ids=name)
 def test_what_a_page_invites_to_try_comes_out_as_it_says(path, attempt):
     stored = [record.identifier for record in claim_records.read_notebook(path)]

@@ -96,7 +96,7 @@ def compiled_without(workshop, file):
     return own
 
 
-@pytest.mark.slow
+@pytest.mark.faults
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda one: f"{one['file']}:{one['claim']}")
 def test_a_planted_fault_is_noticed(mutation, workshop):
     tree = workshop / "tree"
