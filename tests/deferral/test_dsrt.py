@@ -192,7 +192,7 @@ def test_one_deferral_at_light_load_is_a_sum_of_exponentials(servers, load):
 
 
 @given(small_counts, small_counts, log_rates, log_rates, log_rates)
-@settings(derandomize=True, deadline=None)
+@settings(derandomize=True, deadline=None, max_examples=30)
 def test_bounds_and_conservation(servers, max_deferrals, lam, mu, spacing):
     law = dsrt.configuration_distribution(servers, max_deferrals, lam, mu, spacing)
     blocking = dsrt.blocking_probability(servers, max_deferrals, lam, mu, spacing)

@@ -333,7 +333,7 @@ ENTRIES |= {
     SINGLE_SERVER + "optimal_spacing": non_negative(ONE | {"max_deferral_time": RATE}),
     DSRT + "Optimum": RESULT,
     DSRT + "blocking_probability": probability(
-        SYSTEM | {"spacing": Real(0.3, 1e-60, 1e60)}, refused=1
+        SYSTEM | {"spacing": Real(0.3, 1e-60, 1e60)}, refused=1, draws=8
     ),
     DSRT + "configuration_distribution": probability(
         SYSTEM
