@@ -139,7 +139,7 @@ def test_the_derivations_name_every_package_that_they_import(root):
     }
     needs |= {"numpy", "scipy", "numba", "qcore", "derivations"}  # of qcore
     needs |= {"IPython", "matplotlib_inline", "traitlets"}  # of ipykernel
-    needs |= {"docutils", "myst_nb", "yaml"}  # only ever called by the book's builder
+    needs |= {"docutils", "myst_nb", "sphinx", "yaml"}  # only ever called by the book's builder
     needs |= {"jupyterlab"}  # of the extra that brings the lab
     for path in (root / "derivations").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
