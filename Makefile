@@ -35,7 +35,7 @@ unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIREMENT PIP_CONSTRAINT PIP_NO_BI
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONOPTIMIZE PYTHONWARNINGS PYTEST_ADDOPTS
 unexport UV_PYTHON UV_SYSTEM_PYTHON UV_TARGET UV_PREFIX UV_CONSTRAINT UV_OVERRIDE UV_EXCLUDE_NEWER
 
-.PHONY: help install book pdf test test-code test-notebooks test-faults test-tries test-pages test-latest check rerun lab lock serve \
+.PHONY: help install book pdf test test-code test-notebooks test-faults test-pythons test-tries test-pages test-latest check rerun lab lock serve \
 	lint benchmarks mutants clean
 
 help:  ## list these commands
@@ -62,10 +62,13 @@ pdf: $(INSTALLED)  ## print the whole book as one PDF, beside the pages (needs C
 test: book test-code test-notebooks  ## build the book, run all tests, the doctests and nbval
 
 test-code: $(INSTALLED)
-	$(BIN)/python -m pytest tests qcore --doctest-modules -m "not faults and not tries" -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest tests qcore --doctest-modules -m "not faults and not tries and not pythons" -n $(WORKERS) --dist loadgroup
 
 test-faults: $(INSTALLED)  ## plant each fault of tests/claims/mutations: the claim that is named must fail
 	$(BIN)/python -m pytest tests/claims/test_mutations.py -m faults -n $(WORKERS)
+
+test-pythons: $(INSTALLED)  ## install the lock on the later Pythons that are found, and run a part there
+	$(BIN)/python -m pytest tests/house -m pythons
 
 test-tries: $(INSTALLED)  ## try what the chapters invite to try
 	$(BIN)/python -m pytest tests/claims/test_attempts.py -m tries -n $(WORKERS)

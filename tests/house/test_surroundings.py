@@ -210,7 +210,7 @@ def interpreter(version):
     return None
 
 
-@pytest.mark.slow
+@pytest.mark.pythons
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("version", ["3.12", "3.13", "3.14"])
 def test_other_pythons(root, tmp_path, version):
