@@ -123,14 +123,14 @@
     apply();
   }
 
-  /* Results of a search show words, neither the TeX of formulas nor the buttons of the page. */
+  /* Results of a search show words: no TeX of formulas, no code, no buttons of the page. */
   function tidySearch() {
     if (typeof Search === "undefined" || !Search.htmlToText) return;
     const toText = Search.htmlToText;
     Search.htmlToText = (html, ...rest) => {
       const page = new DOMParser().parseFromString(html, "text/html");
       for (const formula of page.querySelectorAll(".math")) formula.replaceWith(" … ");
-      for (const other of page.querySelectorAll(".bd-header-article, #jb-print-docs-body")) other.remove();
+      for (const other of page.querySelectorAll(".bd-header-article, #jb-print-docs-body, .cell_input")) other.remove();
       return toText(page.documentElement.outerHTML, ...rest);
     };
   }
