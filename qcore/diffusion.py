@@ -431,7 +431,8 @@ def _drift_flow(x, duration, gamma, profile):
     below = (x < 0) | ((x == 0) & (gamma > 0))
     if np.any(below):
         result[below], left[below] = _flow_below(x[below], left[below], gamma)
-    above = ~below | (left > 0)
+    # Where nobody waits there is no above: an upward drift only presses against the reflection.
+    above = (~below | (left > 0)) & (profile.support > 0)
     if np.any(above):
         result[above], left[above] = _flow_above(
             np.maximum(result[above], 0.0), left[above], gamma, profile
