@@ -129,7 +129,12 @@ def new_laws():
     ]
 
 
-@pytest.mark.parametrize(("new", "old"), new_laws(), ids=str)
+@pytest.mark.parametrize(
+    ("new", "old"),
+    new_laws(),
+    # The old law's text names an address, which differs between workers.
+    ids=lambda law: "" if hasattr(law, "dist") else str(law).replace("\n", ""),
+)
 def test_newer_random_variables_have_their_law(new, old):
     law, times = times_of(new)
     assert law.mean == pytest.approx(old.mean(), rel=1e-9)
