@@ -85,7 +85,8 @@ def _results(calls, workers):
                 name=missing.name,
             ) from None
         return (call() for call in calls)
-    return joblib.Parallel(n_jobs=workers, return_as="generator")(
+    # More processes than runs would stand idle.
+    return joblib.Parallel(n_jobs=min(workers, len(calls)), return_as="generator")(
         joblib.delayed(call)() for call in calls
     )
 

@@ -69,6 +69,7 @@ class Thing:
     base: object
     others: tuple = ()
     optional: bool = False
+    law: bool = False  # a law of times, which a number (a constant time) or a sample is too
 
     def draw(self, rng):
         return (self.base, *self.others)[rng.integers(1 + len(self.others))]
@@ -550,9 +551,9 @@ ENTRIES |= {
     SIMULATE + "many_server_queue": Entry(
         {
             "servers": Count(3, 1, 1000),
-            "interarrival": Thing(stats.expon(scale=0.4), (stats.gamma(2.0),)),
-            "service": Thing(stats.expon(), (stats.gamma(2.0),)),
-            "patience": Thing(stats.expon(), (None,), optional=True),
+            "interarrival": Thing(stats.expon(scale=0.4), (stats.gamma(2.0), 0.5), law=True),
+            "service": Thing(stats.expon(), (stats.gamma(2.0), [0.5, 2.0]), law=True),
+            "patience": Thing(stats.expon(), (None,), optional=True, law=True),
             "policy": Thing(simulate.NonIdling(), (simulate.Thinned(0.5),)),
             **RUN,
             "warmup": WARMUP,
