@@ -131,6 +131,22 @@ def alone():
         yield "fixed spacing", system, seconds
 
 
+def optima():
+    """Yield how long the best spacing, or rate of return, of a million servers takes."""
+    servers = 10**6
+    system = (1.0, 10.0 / servers**0.5)
+    lam = servers + math.sqrt(servers)
+    for max_deferrals in (1, 2, 3):
+        for model, function in (
+            ("exponential spacing", esrt.optimal_rearrival_rate),
+            ("fixed spacing", dsrt.optimal_spacing),
+        ):
+            best, seconds = best_time(
+                lambda function=function, d=max_deferrals: function(servers, d, lam, *system)
+            )
+            yield model, servers, max_deferrals, best.blocking_probability, seconds
+
+
 def report():
     """Measure everything and return the tables."""
     lines = [
@@ -150,6 +166,15 @@ def report():
     for model, system, seconds in alone():
         lines.append(
             f"| {model} | {system[0]} | {system[1]} | {system[4]:.4g} | {1e3 * seconds:.4g} |"
+        )
+    lines += [
+        "",
+        "| optimum of | K | D | customers lost | time (ms) |",
+        "|---|---:|---:|---:|---:|",
+    ]
+    for model, servers, max_deferrals, lost, seconds in optima():
+        lines.append(
+            f"| {model} | {servers} | {max_deferrals} | {lost:.9f} | {1e3 * seconds:.3g} |"
         )
     return "\n".join(lines)
 

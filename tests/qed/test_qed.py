@@ -179,11 +179,19 @@ def leading_power(name, measure):
 
 
 def extrapolated(name, measure, gamma, roots, order):
-    """Coefficients of the polynomial in 1/√s through the exact values, by Newton's formula."""
+    """Return the coefficients of the series, from exact values at these √s."""
     which = ("delay", "rejection").index(measure)
     power = leading_power(name, measure)
-    nodes = [1 / arb(root) for root in roots]
-    table = [exact(name, gamma, root)[which] * arb(root) ** power for root in roots]
+    return newton(
+        [1 / arb(root) for root in roots],
+        [exact(name, gamma, root)[which] * arb(root) ** power for root in roots],
+        order,
+    )
+
+
+def newton(nodes, values, order):
+    """Coefficients of the polynomial in 1/√s through these values, by Newton's formula."""
+    table = list(values)
     for level in range(1, len(nodes)):
         for i in range(len(nodes) - 1, level - 1, -1):
             table[i] = (table[i] - table[i - 1]) / (nodes[i] - nodes[i - level])
@@ -670,6 +678,23 @@ def exact_with_breaks(name, gamma, root):
     waiting = waiting_sum(BROKEN[name][2], load_per_server, root)
     denominator = inverse_erlang_b(root**2, root**2 * load_per_server) + waiting
     return (1 + waiting) / denominator, (1 + (1 - 1 / load_per_server) * waiting) / denominator
+
+
+@pytest.mark.parametrize("measure", ["delay", "rejection"])
+@pytest.mark.parametrize("name", ["two jumps", "ends", "kink and jump, local", "ends, local"])
+def test_coefficients_at_breaks_are_those_of_the_exact_probability(name, measure):
+    """At roots 3 + 20j the breaks have the same fractional parts in steps of 1/√s."""
+    profile, control, _ = BROKEN[name]
+    which = ("delay", "rejection").index(measure)
+    make = qed.delay_expansion if measure == "delay" else qed.rejection_expansion
+    gamma, roots = 0.6, [43 + 20 * j for j in range(24)]
+    found = make(gamma, profile, 6, control).coefficients_at(roots[0] ** 2)
+    values = [exact_with_breaks(name, gamma, root)[which] * arb(root) ** which for root in roots]
+    nodes = [1 / arb(root) for root in roots]
+    expected = newton(nodes, values, 6)
+    np.testing.assert_allclose(newton(nodes[2:], values[2:], 6), expected, rtol=1e-14)
+    np.testing.assert_allclose(found[:5], expected[:5], rtol=5e-14)
+    np.testing.assert_allclose(found, expected, rtol=4e-12)
 
 
 @pytest.mark.parametrize("measure", ["delay", "rejection"])
