@@ -10,7 +10,16 @@ import os
 import sys
 from pathlib import Path
 
-PACKAGES = ["IPython", "matplotlib.pyplot", "mpmath", "nbformat", "numba", "scipy.stats", "sympy"]
+PACKAGES = [
+    "IPython",
+    "matplotlib.pyplot",
+    "matplotlib_inline",
+    "mpmath",
+    "nbformat",
+    "numba",
+    "scipy.stats",
+    "sympy",
+]
 CLAIM = "application/vnd.qcore.claim+json"
 
 
@@ -30,14 +39,21 @@ def run_cells(tree, cells, environment, to_the_end=False, seconds=None):
     question.close()
     try:
         if not answer.poll(seconds):
-            process.kill()
             raise TimeoutError(f"the cells run for more than {seconds} s")
         return answer.recv()
     except EOFError:
         process.join()
         raise RuntimeError(f"the cells ended with exit code {process.exitcode}") from None
     finally:
+        # It has answered, or the test's time is over.
+        process.kill()
         process.join()
+
+
+def first_error(tree, sources, environment):
+    """Return the message of the first of these cells that fails, or None."""
+    *_, (_, _, error) = run_cells(tree, list(enumerate(sources)), environment)
+    return error and ": ".join(error)
 
 
 def _run(tree, cells, environment, to_the_end, question):

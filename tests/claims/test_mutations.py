@@ -7,9 +7,11 @@ import tomllib
 from pathlib import Path
 
 import graph
+import nbformat
 import pytest
-from cells import first_error
 from numba.core.caching import _CacheLocator
+from runs import first_error
+from slices import needed
 
 ROOT = Path(__file__).parent.parent.parent
 MUTATIONS = [
@@ -32,6 +34,12 @@ NOT_COMPUTING = {
     "_relaxation.py",  # how long a simulation must be, which no claim states
     "_queue_estimates.py",  # what a simulation returns; only tests ask for its quantiles
 }
+
+
+def code_of(notebook):
+    """Return the sources of its code cells."""
+    cells = nbformat.read(notebook, as_version=4).cells
+    return [cell.source for cell in cells if cell.cell_type == "code"]
 
 
 def mutated(text, mutation, is_notebook):
@@ -107,7 +115,8 @@ def test_a_planted_fault_is_noticed(mutation, workshop):
     target.write_text(mutated(text, mutation, target.suffix == ".ipynb"), encoding="utf-8")
 
     environment = {"NUMBA_CACHE_DIR": str(compiled_without(workshop, mutation["file"]))}
-    error = first_error(tree, mutation["notebook"], mutation["claim"], environment)
+    sources = code_of(tree / mutation["notebook"])
+    error = first_error(tree, needed(sources, mutation["claim"]), environment)
     assert error is not None, "no cell fails"
     assert f"claim {mutation['claim']} (" in error, error
 
