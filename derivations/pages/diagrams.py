@@ -144,3 +144,45 @@ def returns_in_time(arrivals, returns, lost, until, spacing=None):
             )
             words(axes, (before + after) / 2, 0.18, spacing)
     return axes
+
+
+def walk_of_idle_servers(services, arrivals, returns, until):
+    """Draw the number of idle servers over a phase, which begins at time 0 with a deferral.
+
+    Parameters
+    ----------
+    services, arrivals, returns : sequences of float
+        Times. An arrival or a return takes an idle server; without one an arrival touches
+        (another customer is deferred, a dot) and a return is lost (a cross).
+    until : float
+        The end of the line of time.
+    """
+    axes = canvas(until + 0.9, 4.3, 0.66)
+    arrow(axes, (0, 1), (until + 0.6, 1), "time", away=(until / 2 + 0.25, -0.25))
+    arrow(axes, (0, 1), (0, 4.1), "idle $W$", away=(0.6, 1.3))
+    kinds = [(services, 1), (arrivals, -1), (returns, -1)]
+    events = sorted(
+        (at, move, times is returns) for times, move in kinds for at in times
+    )
+    idle, since, unit = 0, 0.0, 0.6
+    touches = [0.0]
+    for at, move, comes_back in [*events, (until, 0, False)]:
+        height = 1 + unit * idle
+        axes.plot([since, at], [height, height], "k-", linewidth=1.6)
+        found = idle
+        idle = max(idle + move, 0)
+        axes.plot([at, at], [height, 1 + unit * idle], "k-", linewidth=1.6)
+        if comes_back:
+            axes.plot([at, at], [0.75, 4.0], ":", color=PALETTE["blue"], linewidth=1.2)
+            mark, color = (
+                ("s", PALETTE["blue"]) if found else ("X", PALETTE["vermilion"])
+            )
+            axes.plot(at, height, mark, color=color, markersize=7)
+        elif move < 0 and not found:
+            touches.append(at)
+        since = at
+    axes.plot(touches, [1] * len(touches), "ko", markersize=6, clip_on=False)
+    for before, after in zip([0.0, *returns], returns, strict=False):
+        axes.annotate("", (after, 0.5), (before, 0.5), arrowprops={"arrowstyle": "<->"})
+        words(axes, (before + after) / 2, 0.22, "a stage")
+    return axes
