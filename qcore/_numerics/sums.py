@@ -185,3 +185,13 @@ def _add_block(sequence, start, length, base, total):
         else:
             stack += [(start + half, half, None), (start, half, left)]
     return base
+
+
+def compensated_cumsum(increments):
+    """Return the running sums, each as exact as one rounding: Neumaier's compensation."""
+    sums = np.cumsum(increments)
+    before = np.concatenate([[0.0], sums[:-1]])
+    # What each addition lost, exactly (Knuth's two-sum), added up in turn.
+    virtual = sums - before
+    lost = (before - (sums - virtual)) + (increments - virtual)
+    return sums + np.cumsum(lost)

@@ -8,15 +8,14 @@ import numpy as np
 from scipy.special import gammaln
 
 from qcore._numerics import checks
-from qcore._numerics.comparable import Comparable
-from qcore._numerics.sums import Sequence, sum_sequence
+from qcore._numerics.sums import Sequence, compensated_cumsum, sum_sequence
 from qcore.admission._profiles import LOG_ROUNDING, ScalingProfile
-from qcore.erlang import inverse_erlang_b, log_erlang_b
+from qcore.erlang import QueueDistribution, inverse_erlang_b, log_erlang_b
 from qcore.errors import UnstableSystem
 
-_MOST_STATES = 20_000_000
+MOST_STATES = 20_000_000
 _LARGEST_STATE = 2**63 - 1
-_LARGEST = 1e18  # number of servers, traffic intensity and load
+LARGEST = 1e18  # number of servers, traffic intensity and load
 _NEGLIGIBLE = 44.0  # exp(−44) = 8e-20
 _NORMAL = 1e-290  # a load below may be rounded by more than others
 _INFINITE = 1e300  # an infinite a, as far as probabilities can tell
@@ -62,7 +61,7 @@ def is_stable(servers, traffic_intensity, profile, control=None):
     >>> is_stable(100, 1.05, ModifiedDrift(0.5)), is_stable(100, 1.05, OpenAdmission())
     (True, False)
     """
-    return _on_each(
+    return on_each(
         lambda s, rho, how: _fails(s, rho, profile, how) is None,
         servers,
         traffic_intensity,
@@ -134,7 +133,7 @@ def delay_probability(servers, traffic_intensity, profile, control=None):
     def one(s, rho, how):
         return _delay(s, rho, _sums(s, rho, profile, how))
 
-    return _on_each(one, servers, traffic_intensity, profile, control, float)
+    return on_each(one, servers, traffic_intensity, profile, control, float)
 
 
 def rejection_probability(servers, traffic_intensity, profile, control=None):
@@ -190,44 +189,7 @@ def rejection_probability(servers, traffic_intensity, profile, control=None):
         sums = _sums(s, rho, profile, how)
         return _delay(s, rho, sums) * sums.rejected_share
 
-    return _on_each(one, servers, traffic_intensity, profile, control, float)
-
-
-@dataclass(frozen=True, eq=False)
-class QueueDistribution(Comparable):
-    """The law of the number of customers in the system.
-
-    Equal laws hash alike; a law can be pickled.
-
-    Attributes
-    ----------
-    number_in_system : ndarray of int
-        Consecutive states: all whose probability is at least 1e-19 of the largest.
-    probability : ndarray
-        Their stationary probabilities, which sum to 1.
-    servers : int
-        Number of servers.
-    """
-
-    number_in_system: np.ndarray
-    probability: np.ndarray
-    servers: int
-
-    @property
-    def mean(self):
-        """The mean number in the system."""
-        first = self.number_in_system[0]
-        return float(first + (self.number_in_system - first) @ self.probability)
-
-    @property
-    def mean_waiting(self):
-        """The mean number of waiting customers."""
-        return float(np.maximum(self.number_in_system - self.servers, 0) @ self.probability)
-
-    @property
-    def delay_probability(self):
-        """The probability that all servers are busy."""
-        return float(self.probability[self.number_in_system >= self.servers].sum())
+    return on_each(one, servers, traffic_intensity, profile, control, float)
 
 
 def queue_distribution(servers, traffic_intensity, profile, control=None):
@@ -282,26 +244,31 @@ def queue_distribution(servers, traffic_intensity, profile, control=None):
     ([0, 1, 2], [0.4, 0.4, 0.2])
     """
     s = checks.count("servers", servers, at_least=1, at_most=2**53)
-    rho = checks.scalar("traffic_intensity", traffic_intensity, at_least=1e-290, at_most=_LARGEST)
-    how = _profile(profile).resolve_control(control)
-    _require_stable(s, rho, profile, how)
+    rho = checks.scalar("traffic_intensity", traffic_intensity, at_least=1e-290, at_most=LARGEST)
+    how = checked_profile(profile).resolve_control(control)
+    require_stable(s, rho, profile, how)
     top = _states_at_the_top(s, rho, profile, how)
     if top is not None:
         states, logs = top
         weights = np.exp(logs)
         return QueueDistribution(states, weights / math.fsum(weights), s)
-    first, below = _serving(s, s * rho)
+    first, below = log_serving(s, s * rho)
     last = first + len(below) - 1
     logs = below
     if last == s:
-        waiting = _waiting(float(s), rho, profile, how, _NEGLIGIBLE + below.max() - below[-1])
+        waiting = log_waiting(float(s), rho, profile, how, _NEGLIGIBLE + below.max() - below[-1])
         logs = np.concatenate([below, below[-1] + waiting[1:]])
+    return law_of(first, logs, s)
+
+
+def law_of(first, logs, servers):
+    """Return the law of the states from ``first`` on, from logarithms of their weights."""
     largest = logs.max()
     inside = np.flatnonzero(logs > largest - _NEGLIGIBLE)
     logs = logs[inside[0] : inside[-1] + 1]
     weights = np.exp(logs - largest)
     states = np.arange(first + inside[0], first + inside[-1] + 1)
-    return QueueDistribution(states, weights / math.fsum(weights), s)
+    return QueueDistribution(states, weights / math.fsum(weights), servers)
 
 
 def _states_at_the_top(s, rho, profile, control):
@@ -323,7 +290,7 @@ def _states_at_the_top(s, rho, profile, control):
     return np.arange(s + places - few, s + places + 1), -log_ratio * np.arange(few, -1.0, -1)
 
 
-def _serving(s, load):
+def log_serving(s, load):
     """Return the first state and ln(π_k/π_mode) from there up to s, or to where π is negligible."""
     mode = min(s, math.floor(load))
     reach = int(10 * math.sqrt(load)) + 60
@@ -333,8 +300,8 @@ def _serving(s, load):
     down = np.arange(mode, max(mode - reach, 0), -1.0)
     up = np.arange(mode + 1.0, min(mode + reach, s) + 1)
     # Each logarithm of a ratio near 1 comes from the exact difference of its two numbers.
-    falling = _compensated_cumsum(_log_ratios(down, load))
-    rising = _compensated_cumsum(-_log_ratios(up, load))
+    falling = compensated_cumsum(_log_ratios(down, load))
+    rising = compensated_cumsum(-_log_ratios(up, load))
     return mode - len(down), np.concatenate([falling[::-1], [0.0], rising])
 
 
@@ -344,7 +311,7 @@ def _log_ratios(states, load):
     return np.where(states < load / 2, np.log(states / load), near)
 
 
-def _waiting(s, rho, profile, control, reach):
+def log_waiting(s, rho, profile, control, reach):
     """Return ln(π_{s+n}/π_s) for n = 0, 1, … until it is below −reach for good."""
     constant = profile.constant_refusal(math.sqrt(s), control)
     if constant is not None:
@@ -355,8 +322,8 @@ def _waiting(s, rho, profile, control, reach):
         _require_few(places)
         return log_ratio * np.arange(int(places) + 1.0)
     terms = _terms(s, rho, profile, control)
-    if terms.log_tail(_MOST_STATES, 0.0)[1] == math.inf:  # they still grow there
-        _require_few(2 * _MOST_STATES)
+    if terms.log_tail(MOST_STATES, 0.0)[1] == math.inf:  # they still grow there
+        _require_few(2 * MOST_STATES)
     pieces, base, start, length = [], 0.0, 0, 512
     largest = 0.0
     while True:
@@ -371,21 +338,11 @@ def _waiting(s, rho, profile, control, reach):
 
 
 def _require_few(states):
-    if states > _MOST_STATES:
+    if states > MOST_STATES:
         raise ValueError(
             f"the distribution needs {states:.3g} states for these servers and this "
-            f"traffic_intensity, more than {_MOST_STATES:.0e}"
+            f"traffic_intensity, more than {MOST_STATES:.0e}"
         )
-
-
-def _compensated_cumsum(increments):
-    """Return the running sums, each as exact as one rounding: Neumaier's compensation."""
-    sums = np.cumsum(increments)
-    before = np.concatenate([[0.0], sums[:-1]])
-    # What each addition lost, exactly (Knuth's two-sum), added up in turn.
-    virtual = sums - before
-    lost = (before - (sums - virtual)) + (increments - virtual)
-    return sums + np.cumsum(lost)
 
 
 @dataclass(frozen=True)
@@ -397,7 +354,7 @@ class _Sums:
 
 
 def _sums(s, rho, profile, control):
-    _require_stable(s, rho, profile, control)
+    require_stable(s, rho, profile, control)
     root = math.sqrt(s)
     constant = profile.constant_refusal(root, control)
     if constant is not None:
@@ -525,7 +482,7 @@ class _LocalTerms(Sequence):
     def direct(self, start, length, base):
         n = np.arange(start, start + length, dtype=float)
         u = self._u(n)
-        after = base - _compensated_cumsum(np.log1p(u))
+        after = base - compensated_cumsum(np.log1p(u))
         before = np.concatenate([[base], after[:-1]])
         return before + n * self.log_rho, u / (1 + u), float(after[-1])
 
@@ -548,7 +505,7 @@ def _log_geometric(ratio):
     return -math.log1p(-ratio) if ratio < 1 else math.inf
 
 
-def _require_stable(s, rho, profile, control):
+def require_stable(s, rho, profile, control):
     failing = _fails(s, rho, profile, control)
     if failing:
         raise UnstableSystem(failing)
@@ -574,18 +531,18 @@ def _fails(s, rho, profile, control):
     )
 
 
-def _profile(profile):
+def checked_profile(profile):
     if not isinstance(profile, ScalingProfile):
         raise ValueError(f"profile = {profile!r}: must be a ScalingProfile")
     return profile
 
 
-def _on_each(function, servers, traffic_intensity, profile, control, kind):
-    servers = checks.real("servers", servers, above=0, at_most=_LARGEST)
+def on_each(function, servers, traffic_intensity, profile, control, kind):
+    servers = checks.real("servers", servers, above=0, at_most=LARGEST)
     traffic_intensity = checks.real(
-        "traffic_intensity", traffic_intensity, at_least=0, at_most=_LARGEST
+        "traffic_intensity", traffic_intensity, at_least=0, at_most=LARGEST
     )
-    how = _profile(profile).resolve_control(control)
+    how = checked_profile(profile).resolve_control(control)
     servers, traffic_intensity = checks.broadcast(
         servers=servers, traffic_intensity=traffic_intensity
     )

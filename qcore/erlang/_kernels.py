@@ -194,6 +194,14 @@ def _stirling_log(servers):
 
 
 @_compiled
+def log_stirling_factor(size):
+    """ln[Γ(b + 1)/(bᵇ e⁻ᵇ)] for any size b > 0."""
+    if size < _FEW_SERVERS:
+        return math.lgamma(size + 1.0) - size * math.log(size) + size
+    return _stirling_log(size) + 0.5 * math.log(2.0 * math.pi * size)
+
+
+@_compiled
 def _polynomial(coefficients, x):
     """Σ_k coefficients[k] xᵏ, of even length: even and odd powers apart, which is quicker."""
     square = x * x
@@ -379,7 +387,7 @@ def inverse_erlang_b(servers, load):
 
 
 @_compiled
-def _inverse_excess(servers, load):
+def inverse_excess(servers, load):
     """1/B − 1 = s ∫ e^(−au) (1 + u)^(s−1) du, by parts: (s/a)/B(s − 1, a) for s ≥ 1.
 
     For fewer servers s eᵃ a⁻ˢ Γ(s, a), by its continued fraction or, for a < 5/4,
@@ -425,7 +433,7 @@ def log_erlang_b(servers, load):
         return -math.inf
     if inverse > 1e300:
         return -_log_inverse_beyond_floats(servers, load)
-    return -math.log(inverse) if inverse > 2.0 else 0.0 - math.log1p(_inverse_excess(servers, load))
+    return -math.log(inverse) if inverse > 2.0 else 0.0 - math.log1p(inverse_excess(servers, load))
 
 
 @_compiled
@@ -457,7 +465,7 @@ def log_erlang_c(servers, load):
         return math.nan
     if load == 0.0:
         return -math.inf
-    excess = _inverse_excess(servers, load)
+    excess = inverse_excess(servers, load)
     if excess > 1e300:
         spare = math.log((servers - load) / servers)
         return -(_log_inverse_beyond_floats(servers, load) + spare)
@@ -508,7 +516,7 @@ def _mean_positive_queue(servers, load, rate):
 
 
 @_compiled
-def _abandonment_sums(servers, load, rate):
+def positive_queue_sums(servers, load, rate):
     """Return F, G and δ, the last zero unless G is too small to be trusted by itself.
 
     With b = s/θ and c = a/θ, F = Σ t_m over m ≥ 1 for t_m = c^m/((b + 1) … (b + m)),
@@ -564,7 +572,7 @@ def erlang_a(servers, load, rate):
     if rate == 0.0:
         delay = erlang_c(servers, load)
         return delay, 0.0, delay * (load / (servers - load))
-    total, weighted, mean = _abandonment_sums(servers, load, rate)
+    total, weighted, mean = positive_queue_sums(servers, load, rate)
     if total == math.inf:
         lost = (load - servers) / load
         return 1.0, lost, (load - servers) / rate
@@ -585,13 +593,13 @@ def erlang_a_array(servers, load, rate, delay, lost, queue):
 
 
 @_compiled
-def _log_odds(servers, load, rate):
+def log_odds(servers, load, rate):
     """ln[(1 − P)/P], P the blocking probability (rate < 0) or the probability of delay.
 
     The odds are w = 1/B − 1 for blocking, (1 − a/s) w for delay where nobody abandons, and
     w/(1 + F) otherwise: full precision in both tails. Rising in the servers.
     """
-    excess = _inverse_excess(servers, load)
+    excess = inverse_excess(servers, load)
     log = math.log(excess) if excess > 0.0 else _LOG_NONE
     if excess > 1e300:
         log = _log_inverse_beyond_floats(servers, load)
@@ -599,7 +607,7 @@ def _log_odds(servers, load, rate):
         return log
     if rate == 0.0:
         return log + math.log((servers - load) / servers) if servers > load else _LOG_NONE
-    return max(log - math.log1p(_abandonment_sums(servers, load, rate)[0]), _LOG_NONE)
+    return max(log - math.log1p(positive_queue_sums(servers, load, rate)[0]), _LOG_NONE)
 
 
 @_compiled
@@ -629,7 +637,7 @@ def _bracket(load, target, rate, least, wanted):
     guess = _first_guess(load, target, rate)
     if not guess > least:
         guess = least + 0.01 * math.sqrt(load)
-    value = _log_odds(guess, load, rate) - wanted
+    value = log_odds(guess, load, rate) - wanted
     step = 1e-3 * math.sqrt(load) + 1e-3 * abs(guess - load)
     other, other_value = guess, value
     while value * other_value > 0.0:
@@ -638,7 +646,7 @@ def _bracket(load, target, rate, least, wanted):
         other = guess + step if value < 0.0 else down
         if not least < other < math.inf or other == guess:
             return guess, value, guess, value
-        other_value = _log_odds(other, load, rate) - wanted
+        other_value = log_odds(other, load, rate) - wanted
         step *= 4.0
     return guess, value, other, other_value
 
@@ -657,7 +665,7 @@ def _real_servers(load, target, rate):
     part = 0.5
     while at_a != 0.0 and at_b != 0.0 and abs(b - a) > 3e-16 * max(a, b):
         middle = a + part * (b - a)
-        value = _log_odds(middle, load, rate) - wanted
+        value = log_odds(middle, load, rate) - wanted
         if value * at_a > 0.0:
             c, at_c, a, at_a = a, at_a, middle, value
         else:
@@ -712,8 +720,8 @@ def _integer_servers(load, target, rate):
         return root, 0.0
     servers = max(1.0, np.ceil(root))
     wanted = math.log((1.0 - target) / target)
-    above = _log_odds(servers, load, rate) - wanted
-    below = _log_odds(servers - 1.0, load, rate) - wanted if servers > 1.0 else -1.0
+    above = log_odds(servers, load, rate) - wanted
+    below = log_odds(servers - 1.0, load, rate) - wanted if servers > 1.0 else -1.0
     if above > _TIE and below < -_TIE:
         return servers, 1.0
     if above < 0.0:

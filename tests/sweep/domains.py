@@ -9,7 +9,7 @@ import math
 import numpy as np
 from scipy import stats
 
-from qcore import admission, deferral, idling, qed, simulate
+from qcore import admission, deferral, erlang, idling, qed, simulate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,6 +177,46 @@ ENTRIES = {
     ),
 }
 
+TIME = Real(0.7, 0, 1e150)
+CHANCE = Real(0.9, 1e-9, 1 - 1e-9)
+WHOSE = Thing("all", ("served", "abandoning", "virtual"))
+AMONG = Thing("all", ("served",))
+STAFFED = {
+    "offered_load": Real(9.0, 1e-9, 1e15),
+    "abandonment_rate": Real(1.0, 1e-9, 1e9),
+    "real_valued": Flag(),
+    "errors": Thing("raise"),
+}
+IMPATIENT = erlang.queue(8, 9.0, 0.5)
+ENTRIES |= {
+    ERLANG + "Queue": RESULT,
+    ERLANG + "Queue.wait_tail": probability({"t": TIME, "of": WHOSE}, owner=IMPATIENT),
+    ERLANG + "Queue.wait_quantile": non_negative({"p": CHANCE, "of": WHOSE}, owner=IMPATIENT),
+    ERLANG + "Queue.service_level": probability({"t": TIME, "of": AMONG}, owner=IMPATIENT),
+    ERLANG + "Queue.missed": probability({"t": number(0.7, 0, 1e150)}, owner=IMPATIENT),
+    ERLANG + "queue": non_negative(
+        {
+            "servers": number(8.0, 1e-9, 1e18),
+            "offered_load": number(9.0, 1e-290, 1e18),
+            "abandonment_rate": number(1.0, 1e-100, 1e100),
+        }
+    ),
+    ERLANG + "load_for_blocking": non_negative(
+        {
+            "servers": Real(8.0, 1e-3, 1e15),
+            "target": Real(0.1, 1e-300, 1 - 1e-9),
+            "errors": Thing("raise"),
+        }
+    ),
+    ERLANG + "servers_for_service_level": non_negative(
+        STAFFED | {"target": CHANCE, "acceptable_wait": Real(0.1, 0, 1e9)}
+    ),
+    ERLANG + "servers_for_mean_wait": non_negative(STAFFED | {"target": Real(0.1, 1e-300, 1e9)}),
+    ERLANG + "servers_for_abandonment": non_negative(
+        STAFFED | {"target": Real(0.1, 1e-300, 1 - 1e-9)}
+    ),
+}
+
 ADMISSION = "qcore.admission."
 QUEUE = {
     "servers": Real(9.0, 1e-3, 1e9),
@@ -205,6 +245,39 @@ ENTRIES |= {
     ),
     ADMISSION + "from_local": Entry({"a": Thing(square)}, draws=2),
     ADMISSION + "varies_smoothly": Entry({"function": Thing(square)}),
+}
+CONTROLLED = admission.queue(9, 0.9, PROFILES["Abandonment"])
+REJECTING = {
+    "offered_load": Real(9.0, 1e-3, 1e6),
+    "profile": Thing(
+        PROFILES["ModifiedDrift"], (PROFILES["Abandonment"], PROFILES["FiniteBuffer"])
+    ),
+    "control": CONTROL,
+    "real_valued": Flag(),
+    "errors": Thing("raise"),
+}
+ENTRIES |= {
+    ADMISSION + "AdmissionRule": RESULT,
+    ADMISSION + "AdmissionRule.at": RESULT,
+    ADMISSION + "AdmissionRule.p": probability(
+        {"k": Real(1.0, 0, 1e6)}, owner=admission.from_probabilities([0.5, 0.2]), refused=1
+    ),
+    ADMISSION + "Queue": RESULT,
+    ADMISSION + "Queue.wait_tail": probability({"t": TIME}, owner=CONTROLLED),
+    ADMISSION + "Queue.wait_quantile": non_negative({"p": CHANCE}, owner=CONTROLLED),
+    ADMISSION + "Queue.service_level": probability({"t": TIME, "of": AMONG}, owner=CONTROLLED),
+    ADMISSION + "Queue.missed": probability({"t": number(0.7, 0, 1e150)}, owner=CONTROLLED),
+    ADMISSION + "from_probabilities": Entry({"p": Thing([0.5, 0.2])}),
+    ADMISSION + "queue": non_negative(
+        QUEUE | {"servers": number(9.0, 1e-3, 1e18), "traffic_intensity": number(0.9, 1e-290, 1e3)}
+    ),
+    ADMISSION + "servers_for_rejection": non_negative(
+        REJECTING | {"target": Real(0.1, 1e-290, 1 - 1e-9)}, draws=10
+    ),
+    ADMISSION + "servers_for_service_level": non_negative(
+        REJECTING | {"target": Real(0.9, 0.5, 1 - 1e-9), "acceptable_wait": Real(0.1, 0, 1e9)},
+        draws=10,
+    ),
 }
 
 METHODS = {
