@@ -411,6 +411,14 @@ def test_every_drawing_in_a_page_has_words(root, built):
             assert ".svg" not in words, (page, words)
 
 
+@pytest.mark.book
+def test_every_chapter_shows_a_figure_before_its_first_section(built, notebooks, root):
+    for notebook in notebooks:
+        page = built / notebook.relative_to(root).with_suffix(".html")
+        article = page.read_text("utf-8").partition("<article")[2]
+        assert '<svg class="drawing"' in article.partition("<h2")[0], page
+
+
 def test_what_is_not_covered_is_cited_or_left_out_and_says_why(root):
     from derivations.claims import records as claim_records
 
