@@ -3,7 +3,7 @@
 The theme's icon fonts and script weigh 2 MB for the twenty icons of its buttons. Their outlines
 are read from that script and written as a style sheet; the fonts and the script are left out.
 MathJax is loaded in parts, since its bundle holds a menu and a speech engine as well. Code
-loses the marks of words that look like any other.
+loses the marks of words and signs that need no colour of their own.
 """
 
 import importlib.metadata
@@ -43,7 +43,7 @@ NAME = re.compile(r"[A-Za-z][\w-]*")
 CLASS = re.compile(r"\.(-?[A-Za-z][\w-]*)")
 # A rule whose selectors are plain: classes in brackets, as of ``:not(.a, .b)``, are left alone.
 RULE = re.compile(r"(?<=[}{])([.][^{}()@]*)\{([^{}]*)\}")
-PLAIN_CODE = re.compile(r'<span class="(?:n|p|w)">([^<]*)</span>')
+PLAIN_CODE = re.compile(r'<span class="(?:n|o|p|w|pre)">([^<]*)</span>')
 UNUSED = ("sphinx-design", "design-tabs", "sphinx-thebe")
 MATHJAX_PARTS = (
     "startup.js",
@@ -147,7 +147,7 @@ def copy_mathjax(app, exception):
 
 
 def lighten_code(app, pagename, templatename, context, doctree):
-    """Leave out the marks of names, punctuation and blanks in code: they look like the rest."""
+    """Leave out the marks of names, operators, punctuation and blanks in code: they say little."""
     if "body" in context:
         context["body"] = PLAIN_CODE.sub(r"\1", context["body"])
 

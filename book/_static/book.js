@@ -23,17 +23,42 @@
     bar.prepend(button);
   }
 
+  const fits = (place) => place.clientWidth / place.scrollWidth;
+
+  /* Statements that stand in one line, far apart, get lines of their own where the line is too narrow. */
+  function breakFormulas() {
+    const typeset = window.MathJax?.startup?.document;
+    if (!typeset) return;
+    for (const formula of typeset.math) {
+      const parts = formula.math.split(/\\qquad(?![a-zA-Z])/);
+      if (!formula.display || parts.length < 2 || !formula.typesetRoot?.getClientRects().length) continue;
+      if (parts.some((part) => /\\begin|\\end|\\left|\\right|\\\\/.test(unpaired(part)))) continue;
+      if (!(fits(formula.typesetRoot) < 0.9)) continue;
+      formula.math = `\\begin{gathered}${parts.join("\\\\")}\\end{gathered}`;
+      formula.rerender(typeset, 20);
+    }
+  }
+
+  /* A part of a formula without what is begun and ended, opened and closed within it. */
+  function unpaired(part) {
+    const pairs = /\\begin\{(\w+)\}(?:(?!\\begin).)*?\\end\{\1\}|\\left(?![a-z])(?:(?!\\left(?![a-z])).)*?\\right(?![a-z])/gs;
+    for (let shorter = part.replace(pairs, ""); ; shorter = part.replace(pairs, "")) {
+      if (shorter === part) return part;
+      part = shorter;
+    }
+  }
+
   /* A formula a little too wide is set a little smaller; on paper, any formula is made to fit. */
   function fitFormulas(smallest) {
-    for (const place of document.querySelectorAll("div.math")) {
-      place.style.fontSize = "";
-      if (place.clientWidth / place.scrollWidth < smallest) continue;
+    for (const place of document.querySelectorAll("mjx-container[display]")) {
+      place.dataset.size ??= place.style.fontSize;
+      place.style.fontSize = place.dataset.size;
+      if (fits(place) < smallest) continue;
       // A formula's number and margins do not shrink alike, so a step may not be enough.
-      for (let size = 1, step = 0; step < 4; step += 1) {
-        const ratio = place.clientWidth / place.scrollWidth;
-        if (!(ratio < 0.999)) break;
-        size *= 0.98 * ratio;
-        place.style.fontSize = `${Math.floor(100 * size)}%`;
+      const whole = parseFloat(getComputedStyle(place).fontSize);
+      for (let size = 1, step = 0; step < 4 && fits(place) < 0.999; step += 1) {
+        size *= 0.98 * fits(place);
+        place.style.fontSize = `${Math.floor(whole * size * 10) / 10}px`;
       }
     }
   }
@@ -42,6 +67,7 @@
   function markScrolling() {
     const places = ".wide-table, .cell_output > .output, div.math, .figure-scroll, .result-map, " +
       ".pst-scrollable-table-container, div.highlight pre, .output.text_plain pre, mjx-container[display]";
+    breakFormulas();
     fitFormulas(matchMedia("print").matches ? 0 : 0.8);
     for (const place of document.querySelectorAll(places)) {
       const wide = place.scrollWidth > place.clientWidth + 1 &&

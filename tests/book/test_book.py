@@ -25,6 +25,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 CLOSELY = os.environ.get("LOOK_CLOSELY") == "1"
 closely = pytest.mark.skipif(not CLOSELY, reason="a closer look: make test-pages")
 WIDTHS = (1280, 768, 390) if CLOSELY else (1280, 390)
+# A page with all that it loads, in bytes.
+HEAVIEST = 1_500_000
 # A4 with the margins that browsers leave, in CSS pixels.
 PAPER = 718
 THEMES = ("light", "dark")
@@ -369,17 +371,8 @@ def test_everyone_can_use_the_pages(seen):
 @pytest.mark.browser
 @pytest.mark.timeout(3600)
 @pytest.mark.xdist_group("browser")
-def test_pages_are_light(root, seen):
-    """At most 1.5 MB, but for those that are listed, which may lose weight and gain none."""
-    allowed = yaml.safe_load((root / "tests/book/heavy.yml").read_text("utf-8")) or {}
-    heavy = {
-        page: [found.bytes]
-        for page, found in seen.items()
-        if found.bytes > allowed.get(page, 1_500_000)
-    }
-    assert not listed(heavy)
-    light = [page for page in allowed if seen[page].bytes <= 1_500_000]
-    assert not light, "strike them from the list"
+def test_pages_are_light(seen):
+    assert not listed({p: [f.bytes] for p, f in seen.items() if f.bytes > HEAVIEST})
 
 
 def figure_cells(notebook):
