@@ -2,7 +2,14 @@
 
 import importlib
 
-_SUBMODULES = ("asymptotics", "dsrt", "esrt", "single_deferral", "single_server")
+_SUBMODULES = (
+    "asymptotics",
+    "dsrt",
+    "esrt",
+    "single_deferral",
+    "single_server",
+    "spacing_by_place",
+)
 
 __all__ = list(_SUBMODULES)
 

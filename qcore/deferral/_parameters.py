@@ -9,11 +9,11 @@ from qcore._numerics import checks
 from qcore._numerics.docstrings import sharing
 
 # Products, ratios and squares of rates, times a count of servers, then stay within floats.
-_SMALLEST, _LARGEST = 1e-60, 1e60
+_SMALLEST, LARGEST = 1e-60, 1e60
 
-rates = functools.partial(checks.real, at_least=_SMALLEST, at_most=_LARGEST)
+rates = functools.partial(checks.real, at_least=_SMALLEST, at_most=LARGEST)
 times = rates
-rate = functools.partial(checks.scalar, at_least=_SMALLEST, at_most=_LARGEST)
+rate = functools.partial(checks.scalar, at_least=_SMALLEST, at_most=LARGEST)
 time = rate
 
 _LARGEST_LOAD = 1e18
@@ -73,7 +73,7 @@ def broadcast_rates(**values):
 
 def deferral_time(value):
     """Return a time that may be zero."""
-    return checks.scalar("deferral_time", value, at_least=0.0, at_most=_LARGEST)
+    return checks.scalar("deferral_time", value, at_least=0.0, at_most=LARGEST)
 
 
 def erlang_b(servers, load):

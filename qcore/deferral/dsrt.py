@@ -340,14 +340,14 @@ def _solve(servers, max_deferrals, service_ratio, spacing, step=0.0, distributio
     if max_deferrals == 0 or erlang_b < _NEVER:
         if distribution is not None:
             distribution[:] = 0.0
-            distribution[0] = _nobody_deferred(np.ones(1), 0, servers, servers, service_ratio)[0]
+            distribution[0] = nobody_deferred(np.ones(1), 0, servers, servers, service_ratio)[0]
         return erlang_b, 0.0
-    first = _first_of_window(servers, max_deferrals, service_ratio, spacing)
+    first = first_of_window(servers, max_deferrals, service_ratio, spacing)
     counts = _most_blocked(max_deferrals, spacing, erlang_b)
     mass, tail = _stages.poisson_terms((1.0 + servers * service_ratio) * spacing, step)
     while True:
         calls = 10.0 if step else 1.0
-        _check_steps(max_deferrals, servers - first + 1, mass.size, calls)
+        check_steps(max_deferrals, servers - first + 1, mass.size, calls)
         found = _visits_stage_by_stage(
             max_deferrals, counts, first, servers, service_ratio, mass, erlang_b
         )
@@ -360,22 +360,32 @@ def _solve(servers, max_deferrals, service_ratio, spacing, step=0.0, distributio
             break
         first = max(0, servers - 2 * (servers - first))
     lowest = 0 if distribution is not None else _levels.first_of_window(servers, load)
-    lowest = min(lowest, first)
-    law, outside, scale = _nobody_deferred(exits, lowest, first, servers, service_ratio)
+    cycle = whole_cycle(end, times, exits, min(lowest, first), first, servers, service_ratio)
+    lost, gained, law, times = cycle
+    if distribution is not None:
+        distribution[:] = 0.0
+        distribution[0] = law.real
+        # Rounding in the factorisations can leave a few components at -1e-17.
+        distribution[1:, first:] = np.maximum(times.real, 0.0)
+    return lost, gained
+
+
+def whole_cycle(end, times, exits, lowest, first, servers, service_ratio):
+    """Return the parts lost and gained, and the stationary law with nobody and somebody deferred.
+
+    Given, for one phase, are the laws at the ends of stages and the times, by (d, k), and the law
+    of k when it ends.
+    """
+    law, outside, scale = nobody_deferred(exits, lowest, first, servers, service_ratio)
     end, times = scale * end, scale * times
     total = outside + times.sum()
     lost = (times[-1, -1] + end[:, -1].sum()) / total
     worth = _levels.idle_server_worth(first, servers, service_ratio)
     gained = (end[:, :-1].sum(axis=0) @ worth) / total
-    if distribution is not None:
-        distribution[:] = 0.0
-        distribution[0] = (law * outside / total).real
-        # Rounding in the factorisations can leave a few components at -1e-17.
-        distribution[1:, first:] = np.maximum((times / total).real, 0.0)
-    return lost, gained
+    return lost, gained, law * outside / total, times / total
 
 
-def _nobody_deferred(exits, lowest, first, servers, service_ratio):
+def nobody_deferred(exits, lowest, first, servers, service_ratio):
     """Return the law of k between phases, its time for these phase ends, and their scale.
 
     The chain starts where a phase ends, k = first … K, and stops at the next blocked arrival; the
@@ -391,7 +401,7 @@ def _nobody_deferred(exits, lowest, first, servers, service_ratio):
     return law, time, math.ldexp(1.0, -exponent)
 
 
-def _first_of_window(servers, max_deferrals, service_ratio, spacing):
+def first_of_window(servers, max_deferrals, service_ratio, spacing):
     """Return the least number busy that matters in a phase, judged by exponential spacing."""
     if servers <= _ALL_STATES_UP_TO:
         return 0
@@ -413,7 +423,7 @@ def _most_blocked(max_deferrals, spacing, erlang_b):
     return min(max_deferrals, max(2, enough + 1 if enough < tail.size else max_deferrals))
 
 
-def _check_steps(max_deferrals, width, terms, calls):
+def check_steps(max_deferrals, width, terms, calls):
     """Refuse stages that take minutes, before anything of their size is allocated."""
     if max_deferrals * float(width) * terms > _MOST_STEPS / calls:
         raise ValueError(
@@ -471,7 +481,7 @@ def _most_stages(max_deferrals, counts, width, terms):
 
 def _visits(servers, max_deferrals, service_ratio, spacing, first, step, counts):
     """Return the stage starts at (d, k), d = 1 … D, and the ends of phases at k, to one scale."""
-    returned = _return_matrices(servers, service_ratio, spacing, first, step, counts)
+    returned = return_matrices(servers, service_ratio, spacing, first, step, counts)
     at_least = np.cumsum(returned[::-1], axis=0)[::-1]
     width = servers - first + 1
     visits = np.zeros((max_deferrals, width), dtype=returned.dtype)
@@ -529,7 +539,7 @@ def _visits(servers, max_deferrals, service_ratio, spacing, first, step, counts)
     return visits, exits
 
 
-def _return_matrices(servers, service_ratio, spacing, first, step, counts):
+def return_matrices(servers, service_ratio, spacing, first, step, counts):
     """Return A_j: from k at the start of a stage to k after the return that ends it."""
     mean = (1.0 + servers * service_ratio) * spacing
     halvings = _halvings(mean, servers - first + 1, counts)

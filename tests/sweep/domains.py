@@ -70,6 +70,7 @@ class Thing:
     others: tuple = ()
     optional: bool = False
     law: bool = False  # a law of times, which a number (a constant time) or a sample is too
+    sequence: bool = False  # of numbers, which an array is too
 
     def draw(self, rng):
         return (self.base, *self.others)[rng.integers(1 + len(self.others))]
@@ -394,6 +395,9 @@ DEFERRED = {
     "service_rate": ONE_RATE,
     "deferral_time": number(0.5, 0, 1e300),
 }
+BY_PLACE = "qcore.deferral.spacing_by_place."
+SPACINGS = Thing((0.3, 0.2), ((0.5,), [2.0, 1.0, 0.5], (1e-9, 1e3)), sequence=True)
+ONE_SYSTEM = {name: DEFERRED[name] for name in ("servers", "arrival_rate", "service_rate")}
 ASYMPTOTICS = "qcore.deferral.asymptotics."
 BETA = Real(0.5, 1e-6, 30.0, signed=True)
 ONE_BETA = number(0.5, 1e-6, 30.0, signed=True)
@@ -446,8 +450,23 @@ ENTRIES |= {
     SINGLE_DEFERRAL + "blocking_probability": probability(DEFERRED, refused=1),
     SINGLE_DEFERRAL + "relative_gain": probability(DEFERRED, refused=1),
     SINGLE_DEFERRAL + "optimal_deferral_time": non_negative(
-        {name: DEFERRED[name] for name in ("servers", "arrival_rate", "service_rate")}
-        | {"max_deferral_time": number(1.0, 1e-60, 1e60)},
+        ONE_SYSTEM | {"max_deferral_time": number(1.0, 1e-60, 1e60)},
+        refused=1,
+    ),
+    BY_PLACE + "Optimum": RESULT,
+    BY_PLACE + "blocking_probability": probability(
+        ONE_SYSTEM | {"spacings": SPACINGS},
+        refused=1,
+    ),
+    BY_PLACE + "longest_deferral_time": non_negative({"spacings": SPACINGS}),
+    BY_PLACE + "optimal_spacings": non_negative(
+        {
+            "servers": Count(3, 1, 20, costly=1000),
+            "max_deferrals": Count(2, 1, 2, costly=6),
+            "arrival_rate": number(2.5, 1e-60, 1e60),
+            "service_rate": ONE_RATE,
+            "max_deferral_time": number(1.0, 1e-60, 1e60),
+        },
         refused=1,
     ),
     ASYMPTOTICS + "ManyDeferrals": RESULT,

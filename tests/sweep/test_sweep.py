@@ -243,7 +243,8 @@ def no_numbers(domain):
         yield label, value
     if isinstance(domain, Thing | Flag) and not getattr(domain, "law", False):
         yield "1.5", 1.5
-        yield "an array", np.array([1.0, 2.0])
+        if not getattr(domain, "sequence", False):
+            yield "an array", np.array([1.0, 2.0])
     if isinstance(domain, Count):
         yield "a float", 2.0
         yield "a Fraction", fractions.Fraction(2)
