@@ -1,12 +1,13 @@
 """Idling on purpose: many-server queues in which keeping servers busy has a cost of its own.
 
 `FluidControlProblem` answers in the limit of many servers which fraction of them should be busy;
-`markov` gives exact costs for a finite number of servers, and the best policy there is.
+`markov` gives exact costs for a finite number of servers, and the best policy there is;
+`general_patience` takes any law of patience.
 """
 
 import importlib
 
-_SUBMODULES = ("markov",)
+_SUBMODULES = ("general_patience", "markov")
 
 __all__ = ["FluidControlProblem", *_SUBMODULES]
 

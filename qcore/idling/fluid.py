@@ -161,7 +161,7 @@ class FluidControlProblem:
         self.holding_cost = unit_cost("holding_cost", holding_cost)
         self.rejection = checks.flag("rejection", rejection)
         self.utilization_cost = UtilizationCost(utilization_cost)
-        self.patience = None if patience is None else _checked_patience(patience)
+        self.patience = None if patience is None else checked_patience(patience)
         if self._queue_costs:
             if patience is None:
                 raise ValueError(
@@ -432,7 +432,7 @@ class FluidControlProblem:
 
     @cached_property
     def _time_in_queue(self):
-        return _LimitedMean(self.patience, self._mean_patience)
+        return LimitedMean(self.patience, self._mean_patience)
 
     def _with(self, *, rejection):
         return FluidControlProblem(
@@ -591,7 +591,7 @@ class FluidControlProblem:
         return middle, middle
 
 
-class _LimitedMean:
+class LimitedMean:
     """E[min(X, w)], the integral of the survival function, as a function of w."""
 
     _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
@@ -601,18 +601,18 @@ class _LimitedMean:
         levels = 0.5 ** np.arange(1.0, 1074.0)
         with np.errstate(over="ignore"):  # waits beyond the largest float are left out
             edges = np.concatenate(([0.0], law.ppf(levels[60::-1]), law.isf(levels)))
-        self._edges = np.unique(edges[np.isfinite(edges)])
+        self.edges = np.unique(edges[np.isfinite(edges)])
         self._law = law
         self._mean = mean
-        cells = self._integral(self._edges[:-1], self._edges[1:])
+        cells = self._integral(self.edges[:-1], self.edges[1:])
         self._cumulative = np.concatenate(([0.0], np.cumsum(cells)))
 
     def __call__(self, wait):
         wait = np.asarray(wait, dtype=float)
         finite = np.isfinite(wait)
         inside = np.where(finite, wait, 0.0)
-        cell = np.searchsorted(self._edges, inside, side="right") - 1
-        integral = self._cumulative[cell] + self._integral(self._edges[cell], inside)
+        cell = np.searchsorted(self.edges, inside, side="right") - 1
+        integral = self._cumulative[cell] + self._integral(self.edges[cell], inside)
         return np.where(finite, integral, self._mean)
 
     def _integral(self, lower, upper):
@@ -723,7 +723,7 @@ def _identity(law):
     return parts
 
 
-def _checked_patience(patience):
+def checked_patience(patience):
     wanted = "must be a frozen continuous scipy.stats distribution"
     if not all(callable(getattr(patience, name, None)) for name in ("sf", "ppf", "isf", "pdf")):
         raise ValueError(f"patience = {patience!r}: {wanted}")

@@ -591,6 +591,29 @@ ENTRIES |= {
     ),
 }
 
+PATIENCE = "qcore.idling.general_patience."
+IMPATIENT = {
+    "servers": Count(3, 1, 10**9),
+    "arrival_rate": number(2.5, 1e-9, 1e9),
+    "service_rate": number(1.0, 1e-9, 1e9),
+    "patience": Thing(stats.expon(), (stats.gamma(2.0), stats.uniform(0, 3), stats.lomax(0.5))),
+}
+ENTRIES |= {
+    PATIENCE + "StationaryQueue": RESULT,
+    PATIENCE
+    + "StationaryQueue.virtual_wait_tail": probability(
+        {"time": Real(0.5, 0, 1e300)},
+        owner=idling.general_patience.queue(3, 2.5, 1.0, stats.gamma(2.0)),
+    ),
+    PATIENCE + "queue": non_negative(IMPATIENT, draws=40, refused=0),
+    PATIENCE
+    + "thinned": non_negative(
+        IMPATIENT
+        | {"servers": Count(3, 1, 10**5), "admission_probability": number(0.8, 1e-6, 1.0)}
+        | COSTS
+    ),
+}
+
 SIMULATE = "qcore.simulate."
 HISTOGRAM = simulate.Histogram(
     edges=np.array([0.0, 1.0, 2.0]),
