@@ -600,14 +600,12 @@ IMPATIENT = {
 }
 ENTRIES |= {
     PATIENCE + "StationaryQueue": RESULT,
-    PATIENCE
-    + "StationaryQueue.virtual_wait_tail": probability(
+    PATIENCE + "StationaryQueue.virtual_wait_tail": probability(
         {"time": Real(0.5, 0, 1e300)},
         owner=idling.general_patience.queue(3, 2.5, 1.0, stats.gamma(2.0)),
     ),
     PATIENCE + "queue": non_negative(IMPATIENT, draws=40, refused=0),
-    PATIENCE
-    + "thinned": non_negative(
+    PATIENCE + "thinned": non_negative(
         IMPATIENT
         | {"servers": Count(3, 1, 10**5), "admission_probability": number(0.8, 1e-6, 1.0)}
         | COSTS
