@@ -62,6 +62,7 @@ def _changed_in_place(tree):
     return changed - {None}
 
 
+@functools.cache
 def _handed_over(source):
     """Return the names of objects that a cell may change without saying so.
 
@@ -130,6 +131,7 @@ def needed(sources, identifier):
     return [*(source for source, _ in kept), own]
 
 
+@functools.cache
 def _claims(source, identifier):
     """Whether a cell makes the claim: calls something with its identifier in the first place."""
     return any(

@@ -16,7 +16,7 @@ BELOW = {
     "diffusion": {"_numerics", "admission"},
     "qed": {"_numerics", "admission"},
     "deferral": {"_numerics", "erlang"},
-    "idling": {"_numerics"},
+    "idling": {"_numerics", "erlang"},
     "simulate": {"_numerics"},
 }
 
