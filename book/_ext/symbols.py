@@ -47,6 +47,12 @@ def anchor(part, entry):
     return f"symbol-{part}-{re.sub('[^A-Za-z0-9]+', '-', spellings(entry)[0]).strip('-')}"
 
 
+def index_term(entry):
+    """Return what the general index lists: its own words, or how the meaning begins if in words."""
+    begins = re.split(r"[,;:](?![^$]*\$(?:[^$]*\$[^$]*\$)*[^$]*$)", entry["meaning"])[0]
+    return entry.get("index", "" if "$" in begins else begins.replace("`", ""))
+
+
 class SymbolTable(RecordsDirective):
     """The symbols of one part."""
 
@@ -61,8 +67,8 @@ class SymbolTable(RecordsDirective):
             symbol = self.parse_text_to_nodes(entry["symbol"])
             place = anchor(part, entry)
             symbol[0]["ids"].append(place)
-            term = re.split(r"[,;:]", re.sub(r"[$\\`{}]", "", entry["meaning"]))[0]
-            symbol.append(addnodes.index(entries=[("single", term, place, "", None)]))
+            if term := index_term(entry):
+                symbol.append(addnodes.index(entries=[("single", term, place, "", None)]))
             code = self.parse_text_to_nodes(entry.get("code", "–"))
             rows.append([symbol, self.parse_text_to_nodes(entry["meaning"]), code])
         return [self.table(("symbol", "meaning", "in code"), rows, ["symbols"])]

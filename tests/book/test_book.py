@@ -35,7 +35,6 @@ AT_A_TIME = 3
 PATIENCE = 180_000
 HERE = Path(__file__).parent
 MEASURE = HERE / "measure.js"
-WORDLESS = "tests/book/wordless_figures.yml"
 
 UNSET = """() => [
   ...[...document.querySelectorAll("th")].filter((e) => !e.textContent.trim() &&
@@ -384,15 +383,33 @@ def figure_cells(notebook):
 
 def test_figures_say_in_words_what_they_show(root, notebooks):
     """Not compared with words: whether a text is true. But there is one, and it is a sentence."""
-    wordless = set((yaml.safe_load((root / WORDLESS).read_text("utf-8"))) or ())
     silent = set()
     for notebook in notebooks:
         for cell in figure_cells(notebook):
             words = cell["metadata"].get("mystnb", {}).get("image", {}).get("alt", "")
             if len(words.split()) < 8 or "/" in words.split()[0]:
-                silent.add(str(notebook.relative_to(root).with_suffix("")))
-    assert silent <= wordless, f"figures without words: {sorted(silent - wordless)}"
-    assert wordless <= silent, f"have words, strike from the list: {sorted(wordless - silent)}"
+                silent.add(f"{notebook.relative_to(root)}: {cell['id']}")
+    assert not sorted(silent)
+
+
+def test_results_are_typeset(root, notebooks):
+    """A reader sees a formula, a table or a figure, and nothing as Python writes it."""
+    bare = [
+        f"{notebook.relative_to(root)}: {cell['id']}: {''.join(output['data']['text/plain'])[:60]}"
+        for notebook in notebooks
+        for cell in json.loads(notebook.read_text("utf-8"))["cells"]
+        for output in cell.get("outputs", ())
+        if set(output.get("data", {})) == {"text/plain"}
+    ]
+    assert not bare
+
+
+def test_every_chapter_has_exercises_with_solutions(notebooks):
+    for notebook in notebooks:
+        text = notebook.read_text("utf-8")
+        exercises = re.findall(r"```{exercise}\\n[^`]*?:label: ([\w-]+)", text)
+        assert len(exercises) >= 2, notebook
+        assert set(re.findall(r"```{solution} ([\w-]+)", text)) == set(exercises), notebook
 
 
 @pytest.mark.book
@@ -406,10 +423,7 @@ def test_every_drawing_in_a_page_has_words(root, built):
 
 @pytest.mark.book
 def test_every_chapter_shows_a_figure_before_its_first_section(built, notebooks, root):
-    wordless = yaml.safe_load((root / WORDLESS).read_text("utf-8")) or ()
     for notebook in notebooks:
-        if str(notebook.relative_to(root).with_suffix("")) in wordless:
-            continue
         page = built / notebook.relative_to(root).with_suffix(".html")
         article = page.read_text("utf-8").partition("<article")[2]
         assert '<svg class="drawing"' in article.partition("<h2")[0], page
