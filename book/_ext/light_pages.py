@@ -43,7 +43,7 @@ NAME = re.compile(r"[A-Za-z][\w-]*")
 CLASS = re.compile(r"\.(-?[A-Za-z][\w-]*)")
 # A rule whose selectors are plain: classes in brackets, as of ``:not(.a, .b)``, are left alone.
 RULE = re.compile(r"(?<=[}{])([.][^{}()@]*)\{([^{}]*)\}")
-PLAIN_CODE = re.compile(r'<span class="(?:n|o|p|w|pre)">([^<]*)</span>')
+PLAIN_CODE = re.compile(r'<span class="(?:n|o|p|w|pre|colon)">([^<]*)</span>')
 UNUSED = ("sphinx-design", "design-tabs", "sphinx-thebe")
 MATHJAX_PARTS = (
     "startup.js",
@@ -147,7 +147,7 @@ def copy_mathjax(app, exception):
 
 
 def lighten_code(app, pagename, templatename, context, doctree):
-    """Leave out the marks of names, operators, punctuation and blanks in code: they say little."""
+    """Leave out the marks of names, operators, punctuation and blanks: they say little."""
     if "body" in context:
         context["body"] = PLAIN_CODE.sub(r"\1", context["body"])
 

@@ -98,9 +98,18 @@ def source_files(root):
                 yield path
 
 
+def plain_roles(app, pagename, templatename, context, doctree):
+    """Leave out roles of references that readers' software no longer knows."""
+    if "body" in context:
+        context["body"] = re.sub(
+            r' role="(?:doc-biblioentry|list)"(?= class="citation|>)', "", context["body"]
+        )
+
+
 def setup(app):
     """Register the hooks."""
     app.connect("html-page-context", describe)
+    app.connect("html-page-context", plain_roles)
     app.connect("build-finished", pack_source)
     app.connect("build-finished", offer_after_build)
     app.add_js_file("book.js", loading_method="defer")

@@ -27,14 +27,18 @@
 
   /* Statements that stand in one line, far apart, get lines of their own where the line is too narrow. */
   function breakFormulas() {
+    const apart = /\\qquad(?![a-zA-Z])/;
     const typeset = window.MathJax?.startup?.document;
     if (!typeset) return;
-    for (const formula of typeset.math) {
-      const parts = formula.math.split(/\\qquad(?![a-zA-Z])/);
-      if (!formula.display || parts.length < 2 || !formula.typesetRoot?.getClientRects().length) continue;
-      if (parts.some((part) => /\\begin|\\end|\\left|\\right|\\\\/.test(unpaired(part)))) continue;
-      if (!(fits(formula.typesetRoot) < 0.9)) continue;
-      formula.math = `\\begin{gathered}${parts.join("\\\\")}\\end{gathered}`;
+    // All are measured before one is changed, here and below: each change lets the page be laid out anew.
+    const tooWide = [...typeset.math].filter((formula) => {
+      const parts = formula.math.split(apart);
+      return formula.display && parts.length > 1 && formula.typesetRoot?.getClientRects().length &&
+        !parts.some((part) => /\\begin|\\end|\\left|\\right|\\\\/.test(unpaired(part))) &&
+        fits(formula.typesetRoot) < 0.9;
+    });
+    for (const formula of tooWide) {
+      formula.math = `\\begin{gathered}${formula.math.split(apart).join("\\\\")}\\end{gathered}`;
       formula.rerender(typeset, 20);
     }
   }
@@ -50,16 +54,20 @@
 
   /* A formula a little too wide is set a little smaller; on paper, any formula is made to fit. */
   function fitFormulas(smallest) {
-    for (const place of document.querySelectorAll("mjx-container[display]")) {
+    let places = [...document.querySelectorAll("mjx-container[display]")];
+    for (const place of places) {
       place.dataset.size ??= place.style.fontSize;
       place.style.fontSize = place.dataset.size;
-      if (fits(place) < smallest) continue;
-      // A formula's number and margins do not shrink alike, so a step may not be enough.
-      const whole = parseFloat(getComputedStyle(place).fontSize);
-      for (let size = 1, step = 0; step < 4 && fits(place) < 0.999; step += 1) {
-        size *= 0.98 * fits(place);
-        place.style.fontSize = `${Math.floor(whole * size * 10) / 10}px`;
-      }
+    }
+    places = places.filter((place) => fits(place) >= smallest);
+    // A formula's number and margins do not shrink alike, so a step may not be enough.
+    for (let step = 0; step < 4; step += 1) {
+      const sizes = places.map((place) =>
+        fits(place) < 0.999 ? 0.98 * fits(place) * parseFloat(getComputedStyle(place).fontSize) : 0);
+      places = places.filter((place, at) => sizes[at]);
+      sizes.filter(Boolean).forEach((size, at) => {
+        places[at].style.fontSize = `${Math.floor(10 * size) / 10}px`;
+      });
     }
   }
 
@@ -69,9 +77,9 @@
       ".pst-scrollable-table-container, div.highlight pre, .output.text_plain pre, mjx-container[display]";
     breakFormulas();
     fitFormulas(matchMedia("print").matches ? 0 : 0.8);
-    for (const place of document.querySelectorAll(places)) {
-      const wide = place.scrollWidth > place.clientWidth + 1 &&
-        getComputedStyle(place).overflowX !== "visible";
+    const measured = [...document.querySelectorAll(places)].map((place) => [place,
+      place.scrollWidth > place.clientWidth + 1 && getComputedStyle(place).overflowX !== "visible"]);
+    for (const [place, wide] of measured) {
       place.classList.toggle("scrolls", wide);
       if (wide) {
         place.tabIndex = 0;
