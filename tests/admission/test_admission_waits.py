@@ -273,3 +273,40 @@ def test_errors_can_be_numbers_that_are_none():
     assert math.isnan(found[1])
     with pytest.raises(ValueError, match=r"offered_load = -1\.0"):
         admission.servers_for_rejection([100.0, -1.0], 0.01, NoWaiting())
+
+
+def waits_by_events(servers, load, p, customers, generator):
+    """Return the waits of those admitted to a plain simulation, one event at a time."""
+    waits, line = [], []
+    busy, clock, arrivals = 0, 0.0, 0
+    while arrivals < customers:
+        rate = load + busy
+        clock += generator.exponential(1 / rate)
+        if generator.random() * rate < load:
+            arrivals += 1
+            if busy < servers:
+                busy += 1
+                waits.append(0.0)
+            elif generator.random() < p(len(line)):
+                line.append(clock)
+        elif line:
+            waits.append(clock - line.pop(0))
+        else:
+            busy -= 1
+    return np.array(waits)
+
+
+def test_a_plain_simulation_finds_the_same_waits():
+    def p(k):
+        return 0.9 if k < 3 else 0.4
+
+    queue = admission.queue(5, 0.96, from_probabilities(p))
+    generator = np.random.default_rng(5)
+    runs = [waits_by_events(5, 4.8, p, 20_000, generator) for _ in range(20)]
+    for found, exact in (
+        ([run.mean() for run in runs], queue.mean_wait),
+        ([(run > 0.4).mean() for run in runs], queue.wait_tail(0.4)),
+        ([np.quantile(run, 0.9) for run in runs], queue.wait_quantile(0.9)),
+    ):
+        error = np.std(found, ddof=1) / math.sqrt(len(runs))
+        assert abs(np.mean(found) - exact) < 4 * error < 0.05 * exact

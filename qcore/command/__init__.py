@@ -1,0 +1,1 @@
+"""The command line: arguments with units, answers, tables. It computes nothing itself."""
