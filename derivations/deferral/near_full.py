@@ -11,6 +11,9 @@ import numpy as np
 from numba import njit
 
 
+_LARGE = 1e200
+
+
 @njit(cache=True)
 def loss(servers, deferrals, arrival_rate, rearrival_rate):
     """Return the fraction lost with service rate one.
@@ -46,6 +49,13 @@ def loss(servers, deferrals, arrival_rate, rearrival_rate):
         lost += rearrival_rate / arrival_rate * first
         first = rearrival_rate / arrival_rate * mass
         here, above = above, here
+        if first > _LARGE:
+            first, total, lost, above = (
+                first / _LARGE,
+                total / _LARGE,
+                lost / _LARGE,
+                above / _LARGE,
+            )
     # With nobody deferred the servers idle are many more, and nobody returns.
     most = int(min(float(servers), kept + 40.0 + 11.0 * math.sqrt(servers)))
     ratio, particular = np.zeros((2, most + 2))
