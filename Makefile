@@ -35,7 +35,7 @@ unexport PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIREMENT PIP_CONSTRAINT PIP_NO_BI
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONOPTIMIZE PYTHONWARNINGS PYTEST_ADDOPTS
 unexport UV_PYTHON UV_SYSTEM_PYTHON UV_TARGET UV_PREFIX UV_CONSTRAINT UV_OVERRIDE UV_EXCLUDE_NEWER
 
-.PHONY: help install book pdf test test-code test-notebooks test-faults test-pythons test-tries test-pages test-latest check rerun lab lock serve \
+.PHONY: help install book live serve-live pdf test test-code test-notebooks test-faults test-pythons test-tries test-pages test-live test-latest check rerun lab lock serve \
 	lint benchmarks mutants clean
 
 help:  ## list these commands
@@ -56,13 +56,17 @@ book: $(INSTALLED)  ## build the book and print the path to open
 	$(BIN)/jupyter-book build . -W -n --keep-going --quiet
 	@echo "The book is built: open $(CURDIR)/$(HTML)"
 
+live: $(INSTALLED)  ## build the book with cells that run in the page (fetches Pyodide by npm; 20 MB)
+	LIVE_CELLS=1 $(BIN)/jupyter-book build . -W -n --keep-going --quiet
+	@echo "The book is built; cells run where it is served: make serve-live, http://localhost:8000"
+
 pdf: $(INSTALLED)  ## print the whole book as one PDF, beside the pages (needs Chromium)
 	$(BIN)/python book/print_book.py
 
 test: book test-code test-notebooks  ## build the book, run all tests, the doctests and nbval
 
 test-code: $(INSTALLED)
-	$(BIN)/python -m pytest tests qcore --doctest-modules -m "not faults and not tries and not pythons" -n $(WORKERS) --dist loadgroup
+	$(BIN)/python -m pytest tests qcore --doctest-modules -m "not faults and not tries and not pythons and not live" -n $(WORKERS) --dist loadgroup
 
 test-faults: $(INSTALLED)  ## plant each fault of tests/claims/mutations: the claim that is named must fail
 	$(BIN)/python -m pytest tests/claims/test_mutations.py -m faults -n $(WORKERS)
@@ -78,6 +82,9 @@ test-notebooks: $(INSTALLED)
 
 test-pages: book  ## look closely at every page: between the widths, on paper, with axe-core in both themes
 	LOOK_CLOSELY=1 REQUIRE_BROWSER=1 $(BIN)/python -m pytest tests/book
+
+test-live: live  ## run every chapter in its page, in Chromium, with all other hosts blocked
+	REQUIRE_BROWSER=1 $(BIN)/python -m pytest tests/book/test_live.py -m live
 
 test-latest:  ## check the claims with the newest versions that pyproject.toml allows
 	$(PYTHON) -m venv --clear $(LATEST)
@@ -107,6 +114,9 @@ benchmarks: $(INSTALLED)  ## measure speed and accuracy against peers; renews th
 	$(BIN)/python -m benchmarks
 
 serve: book  ## serve the book at http://localhost:8000
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
+
+serve-live: live  ## serve the book with cells that run at http://localhost:8000
 	$(BIN)/python -m http.server --bind 127.0.0.1 --directory _build/html 8000
 
 lint: $(INSTALLED)  ## check style

@@ -26,7 +26,21 @@ addEventListener("DOMContentLoaded", () => {
 PDF = "queues-under-control.pdf"
 LENGTH = 200
 SOURCE = ("qcore", "derivations", "book", "tests", "benchmarks")
-SUFFIXES = {".py", ".ipynb", ".md", ".yml", ".toml", ".css", ".js", ".svg", ".bib", ".html", ".txt"}
+SUFFIXES = {
+    ".py",
+    ".ipynb",
+    ".md",
+    ".yml",
+    ".toml",
+    ".css",
+    ".js",
+    ".svg",
+    ".bib",
+    ".html",
+    ".txt",
+    ".mjs",
+    ".json",
+}
 
 
 def describe(app, pagename, templatename, context, doctree):

@@ -73,7 +73,7 @@
 
   /* What is wider than its place gets a shade at its edges and can be scrolled by keyboard. */
   function markScrolling() {
-    const places = ".wide-table, .cell_output > .output, div.math, .figure-scroll, .result-map, " +
+    const places = ".wide-table, .cell_output > .output, div.math, .figure-scroll, .result-map, .take-home pre, " +
       ".pst-scrollable-table-container, div.highlight pre, .output.text_plain pre, mjx-container[display]";
     breakFormulas();
     fitFormulas(matchMedia("print").matches ? 0 : 0.8);

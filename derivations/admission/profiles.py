@@ -16,6 +16,7 @@ import functools
 import itertools
 import math
 import signal
+import sys
 import threading
 from dataclasses import dataclass
 
@@ -27,8 +28,8 @@ from sympy import Expr, Symbol, oo
 _DIGITS = 25
 _MOST_DIGITS = 800
 _AGREEMENT = mpmath.mpf("1e-20")
-_GRID = np.concatenate([[0.0], np.geomspace(1e-3, 1e3, 61)])
-_ROUNDING = 8 * np.finfo(float).eps
+_GRID = (0.0, *(10.0 ** (k / 10 - 3) for k in range(61)))
+_ROUNDING = 8 * sys.float_info.epsilon
 _HUGE = 1e12
 
 
@@ -530,15 +531,19 @@ def _in_time(compute, seconds):
     def stop(*_):
         raise _TimeIsUp
 
-    before = signal.signal(signal.SIGVTALRM, stop)
-    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    # In a browser there is no such clock; the reader can interrupt it.
+    has_clock = hasattr(signal, "setitimer")
+    before = signal.signal(signal.SIGVTALRM, stop) if has_clock else None
+    if has_clock:
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         return compute()
     except (_TimeIsUp, NotImplementedError, ValueError, TypeError, AttributeError):
         return None
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        signal.signal(signal.SIGVTALRM, before)
+        if has_clock:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, before)
 
 
 def _settled(function, x, most=_MOST_DIGITS):
@@ -563,14 +568,17 @@ def _settled(function, x, most=_MOST_DIGITS):
 
 def _numeric(expression, variable):
     """Return an expression as a function of numbers, arrays and mpmath numbers."""
-    on_arrays = sympy.lambdify(variable, expression, ["scipy", "numpy"])
     precise = sympy.lambdify(variable, expression, "mpmath")
+
+    @functools.cache
+    def on_arrays():
+        return sympy.lambdify(variable, expression, ["scipy", "numpy"])
 
     def evaluate(x):
         if isinstance(x, mpmath.mpf | mpmath.mpc):
             return precise(x)
         with np.errstate(all="ignore"):
-            values = on_arrays(
+            values = on_arrays()(
                 np.asarray(x) if np.iscomplexobj(x) else np.asarray(x, float)
             )
         return np.broadcast_to(values, np.shape(x)) if np.ndim(x) else values
@@ -579,8 +587,8 @@ def _numeric(expression, variable):
 
 
 def _require_decreasing(profile):
-    grid = _GRID[float(profile.support) >= _GRID] if profile.support != oo else _GRID
-    values = [float(profile._numeric_f(x)) for x in grid]
+    grid = [x for x in _GRID if x <= profile.support]
+    values = [_value_at(profile._numeric_f, x) for x in grid]
     for x, value, before in zip(grid[1:], values[1:], values, strict=False):
         if math.isnan(value) or value < 0:
             raise ValueError(
@@ -590,3 +598,11 @@ def _require_decreasing(profile):
             raise ValueError(
                 f"f = {profile.f}: must not increase, but does before x = {x:g}"
             )
+
+
+def _value_at(function, x):
+    """Return function(x) as a float, NaN where it has no value."""
+    try:
+        return float(mpmath.re(function(mpmath.mpf(x))))
+    except (ArithmeticError, ValueError):
+        return math.nan

@@ -28,6 +28,7 @@ from typing import Any
 
 import sympy
 
+from derivations.claims import absent
 from derivations.claims.domains import Argument, Every, domain_of
 from derivations.claims.records import (
     MEASUREMENTS,
@@ -149,7 +150,8 @@ def _made(checks):
 
 def can_measure():
     """Whether numbers can be computed here, which a browser cannot."""
-    return importlib.util.find_spec("numpy") is not None
+    found = importlib.util.find_spec("numpy")
+    return found is not None and found.origin != absent.ORIGIN
 
 
 def claim(identifier, sentence, sources, *checks, **stated):

@@ -9,6 +9,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 import threading
 from dataclasses import dataclass, field
 from html import unescape
@@ -100,6 +102,45 @@ def test_every_page_is_built_and_can_be_downloaded(root, built):
         assert (built / f"{page}.html").is_file()
         suffix = "ipynb" if page.startswith("derivations") else "md"
         assert (built / "_sources" / f"{page}.{suffix}").is_file()
+
+
+@pytest.mark.book
+def test_a_chapter_runs_from_the_packages_that_the_book_carries(root, built, tmp_path):
+    packages = built / "_static" / "packages"
+    index = (packages / "index.html").read_text("utf-8")
+    names = set(re.findall(r'href="([^"]+)"', index))
+    assert names == {path.name for path in packages.iterdir()} - {"index.html"}
+    assert sum(name.endswith(".whl") for name in names) == 2
+    assert sum(name.endswith(".tar.gz") for name in names) == 2
+    for page in contents(root):
+        offered = "_static/packages/index.html" in (built / f"{page}.html").read_text("utf-8")
+        assert offered == page.startswith("derivations"), page
+
+    home = tmp_path / "home"
+    wanted = ["queues-under-control", "queues-under-control-derivations"]
+    install = [sys.executable, "-m", "uv", "--no-config", "pip", "install", "--target", str(home)]
+    install += ["--python", sys.executable, "--no-deps", "--no-index", "--offline"]
+    subprocess.run([*install, "--find-links", str(packages), *wanted], check=True)
+    notebook = shutil.copy(built / "_sources/derivations/deferral/single_server.ipynb", tmp_path)
+    rerun = [sys.executable, "-m", "derivations.claims.rerun", notebook, "--set", "loads=[0.5]"]
+    done = subprocess.run(
+        [*rerun, "--output", str(tmp_path / "mine.ipynb")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(home)},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "8 holds, 0 fails" in done.stdout
+
+
+@pytest.mark.book
+def test_a_book_shows_run_buttons_only_if_it_brings_what_they_run(root, built):
+    brings = (built / "_static/live/libraries.zip").is_file()
+    for page in contents(root):
+        html = (built / f"{page}.html").read_text("utf-8")
+        assert ("live/live.js" in html) == (brings and page.startswith("derivations")), page
 
 
 @pytest.mark.book

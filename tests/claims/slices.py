@@ -1,65 +1,20 @@
 """Which cells of a notebook a change of parameters reaches, and which ones a claim needs.
 
 Names are followed through the cells: a cell is reached if it reads a name that a reached cell
-sets, and it is needed if it sets a name that a reached or needed cell reads. An object counts as
-set where a method of it is called in a statement of its own or a part of it is assigned. Order is
+sets, and it is needed if it sets a name that a reached or needed cell reads. Order is
 not considered, so that rather too many cells are chosen than too few.
 """
 
 import ast
 import functools
-import symtable
+
+from derivations.claims.names import names
 
 # Methods that change the object on which they are called.
 CHANGING = {
     *("add", "append", "clear", "discard", "extend", "fill", "insert", "pop", "remove", "reverse"),
     *("setdefault", "sort", "update"),
 }
-
-
-@functools.cache
-def names(source):
-    """Return the names that a cell reads and those that it sets, those of functions left out."""
-    top = symtable.symtable(source, "cell", "exec")
-    read = {name for table in _tables(top) for name in _read(table, table is top)}
-    written = {
-        symbol.get_name()
-        for symbol in top.get_symbols()
-        if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
-    }
-    tree = ast.parse(source)
-    read |= {
-        node.target.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name)
-    }
-    return read, written | _changed_in_place(tree)
-
-
-def _tables(table):
-    yield table
-    for child in table.get_children():
-        yield from _tables(child)
-
-
-def _read(table, is_top):
-    return {
-        symbol.get_name()
-        for symbol in table.get_symbols()
-        if symbol.is_referenced() and (is_top or symbol.is_global())
-    }
-
-
-def _changed_in_place(tree):
-    """Return the names of objects whose parts are assigned, or of which a method is called."""
-    changed = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute | ast.Subscript):
-            if not isinstance(node.ctx, ast.Load):
-                changed.add(_root(node))
-        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-            changed.add(_root(node.value.func))
-    return changed - {None}
 
 
 @functools.cache
@@ -82,15 +37,6 @@ def _handed_over(source):
 
 def _names_in(node):
     return {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-
-
-def _root(node):
-    """Return the name at the root of ``a.b[c].d``, or None; a plain name is not changed."""
-    if isinstance(node, ast.Name):
-        return None
-    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else None
 
 
 def chosen(sources, first, changed):
