@@ -10,7 +10,6 @@ import math
 import numpy as np
 from numba import njit
 
-
 _LARGE = 1e200
 
 
