@@ -63,7 +63,7 @@ live: $(INSTALLED)  ## build the book with cells that run in the page (fetches P
 pdf: $(INSTALLED)  ## print the whole book as one PDF, beside the pages (needs Chromium)
 	$(BIN)/python book/print_book.py
 
-test: book test-code test-notebooks  ## build the book, run all tests, the doctests and nbval
+test: book test-code test-notebooks test-faults  ## build the book, run all tests, the doctests, nbval and planted faults
 
 test-code: $(INSTALLED)
 	$(BIN)/python -m pytest tests qcore --doctest-modules -m "not faults and not tries and not pythons and not live" -n $(WORKERS) --dist loadgroup
