@@ -19,6 +19,7 @@ PACKAGES = (
     "scipy",
     "derivations.pages.diagrams",
     "derivations.pages.figures",
+    "derivations.pages.sliders",
 )
 ORIGIN = "absent"
 

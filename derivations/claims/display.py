@@ -5,6 +5,8 @@ writes them. Words for status and evidence stand here, so that the boxes, the le
 results say the same. Nothing here imports SymPy.
 """
 
+import json
+
 from docutils import nodes
 
 STATUS_WORDS = {
@@ -136,6 +138,15 @@ def attempt(renderer, tried):
     from myst_nb.core.render import MimeData
 
     return renderer.render_markdown(MimeData("text/markdown", tried.markdown()))
+
+
+def sliders(data):
+    """Return the nodes of a figure with sliders, which a script of the page fills."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace(
+        "<", "\\u003c"
+    )
+    html = f'<div class="sliders" hidden><script type="application/json">{text}</script></div>'
+    return [nodes.raw("", html, format="html")]
 
 
 def source_anchor(label):

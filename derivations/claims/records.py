@@ -18,6 +18,8 @@ MIME_TYPE = "application/vnd.qcore.claim+json"
 TRY_MIME_TYPE = "application/vnd.qcore.try+json"
 # What a figure shows, stored beside its image: compared, not displayed.
 PLOT_MIME_TYPE = "application/vnd.qcore.plot+json"
+# A figure with sliders: curves for each choice of them.
+SLIDERS_MIME_TYPE = "application/vnd.qcore.sliders+json"
 KINDS = ("proved", "agrees", "simulated", "rate", "formal", "argued")
 PROOFS = frozenset({"proved", "argued"})
 MEASUREMENTS = frozenset({"agrees", "simulated", "rate"})
@@ -386,18 +388,27 @@ def dependencies(records):
 
 
 class ClaimRenderer:
-    """Shows claims as boxes with an anchor, and what to try (a plugin of myst_nb)."""
+    """Shows claims as boxes with an anchor, what to try, and sliders (a plugin of myst_nb)."""
 
-    mime_priority_overrides = (("*", MIME_TYPE, 1), ("*", TRY_MIME_TYPE, 1))
+    mime_priority_overrides = tuple(
+        ("*", kind, 1) for kind in (MIME_TYPE, TRY_MIME_TYPE, SLIDERS_MIME_TYPE)
+    )
 
     @staticmethod
     def handle_mime(renderer, data, inline):
-        """Return the docutils nodes for a claim or an attempt, or None for any other output."""
+        """Return the docutils nodes for what is ours, or None for any other output."""
         if data.mime_type == PLOT_MIME_TYPE:
             return []
-        if inline or data.mime_type not in (MIME_TYPE, TRY_MIME_TYPE):
+        if inline or data.mime_type not in (
+            MIME_TYPE,
+            TRY_MIME_TYPE,
+            SLIDERS_MIME_TYPE,
+        ):
             return None
         from derivations.claims import display
+
+        if data.mime_type == SLIDERS_MIME_TYPE:
+            return display.sliders(data.content)
 
         if data.mime_type == TRY_MIME_TYPE:
             return display.attempt(renderer, Attempt.from_dict(data.content))
