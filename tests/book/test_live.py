@@ -118,7 +118,6 @@ def test_every_proof_of_a_chapter_is_checked_in_the_page(open_chapter, path):
         if "/live/" in url and not url.split("?")[0].endswith(("live.js", "live.css"))
     ]
     page.click(".live-all")
-    page.wait_for_selector(".live-bar[data-state=running]")
     words = settled(page)
     assert not page.eval_on_selector_all(
         ".live-error, .live-fails", "all => all.map((one) => one.textContent)"
