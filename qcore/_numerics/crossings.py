@@ -11,6 +11,21 @@ _ERRORS = ("raise", "nan")
 _LARGE = 1e4  # a value of a logarithm that is as good as infinite
 _HALVINGS = 200
 
+# What the docstrings of functions that look for a number of servers share.
+SHARED = {
+    "answer": """
+real_valued : bool, optional
+    Whether to return the real-valued number of servers.
+errors : {"raise", "nan"}, optional
+    What becomes of an element outside its domain: an exception that names it, or NaN in
+    its place (the result then consists of floats), so that the others are not lost.
+""",
+    "returns": """
+int or float or ndarray
+    Number of servers: an int (or an array of them), or a float if ``real_valued``.
+""",
+}
+
 
 def real_crossing(excess, least, guess, step):
     """Return the least x > ``least`` with excess(x) ≤ 0, for a function that falls.
@@ -84,3 +99,8 @@ def on_each(function, arguments, domains, errors, kind):
     if not arrays[0].ndim:
         return kind(found[0])
     return np.array(found, dtype=np.int64 if kind is int else float).reshape(arrays[0].shape)
+
+
+def extended_log(value):
+    """Return the logarithm of a number that is not negative, −∞ of 0."""
+    return math.log(value) if value > 0.0 else -math.inf

@@ -6,28 +6,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qcore._numerics import checks
-from qcore._numerics.crossings import integer_crossing, on_each, real_crossing
+from qcore._numerics.crossings import (
+    SHARED,
+    extended_log,
+    integer_crossing,
+    on_each,
+    real_crossing,
+)
 from qcore._numerics.docstrings import sharing
 from qcore.admission._measures import checked_profile, rejection_probability
 from qcore.admission._profiles import ScalingProfile
 from qcore.admission._waiting import queue
 from qcore.errors import UnstableSystem
 
-_SHARED = {
-    "rest": """
+_SHARED = SHARED | {
+    "control": """
 profile : ScalingProfile
     The profile of the control, which scales with the servers.
 control : {"global", "local"}, optional
     How the profile is applied; the profile's own way if not given.
-real_valued : bool, optional
-    Whether to return the real-valued number of servers.
-errors : {"raise", "nan"}, optional
-    What becomes of an element outside its domain: an exception that names it, or NaN in
-    its place (the result then consists of floats), so that the others are not lost.
-""",
-    "returns": """
-int or float or ndarray
-    Number of servers: an int (or an array of them), or a float if ``real_valued``.
 """,
 }
 _DOMAINS = {
@@ -58,7 +55,8 @@ def servers_for_rejection(
         Offered load sρ, held fixed as the servers vary: from 1e-3 to 10¹⁰.
     target : array_like
         Probability ε of rejection allowed, 1e-290 ≤ ε < 1.
-    %(rest)s
+    %(control)s
+    %(answer)s
 
     Returns
     -------
@@ -89,7 +87,7 @@ def servers_for_rejection(
     how = checked_profile(profile).resolve_control(control)
 
     def log_missed(servers, load):
-        return _log(rejection_probability(servers, load / servers, profile, how))
+        return extended_log(rejection_probability(servers, load / servers, profile, how))
 
     arguments = {"offered_load": offered_load, "target": target}
     return _servers(arguments, log_missed, math.log, real_valued, errors)
@@ -119,7 +117,8 @@ def servers_for_service_level(
         Share ε of all customers, from 1e-9 up to below 1.
     acceptable_wait : array_like
         Time t ≥ 0 in mean service times, at most 1e9, that a customer may wait.
-    %(rest)s
+    %(control)s
+    %(answer)s
 
     Returns
     -------
@@ -147,7 +146,7 @@ def servers_for_service_level(
     how = checked_profile(profile).resolve_control(control)
 
     def log_missed(servers, load, wait):
-        return _log(queue(servers, load / servers, profile, how).missed(wait))
+        return extended_log(queue(servers, load / servers, profile, how).missed(wait))
 
     arguments = {
         "offered_load": offered_load,
@@ -180,7 +179,3 @@ def _servers(arguments, log_missed, log_allowed, real_valued, errors):
             "target": {"at_least": 1e-9, "below": 1},
         }
     return on_each(one, arguments, domains, errors, float if real_valued else int)
-
-
-def _log(probability):
-    return math.log(probability) if probability > 0.0 else -math.inf

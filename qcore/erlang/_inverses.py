@@ -7,12 +7,18 @@ from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 
 from qcore._numerics import checks
-from qcore._numerics.crossings import integer_crossing, on_each, real_crossing
+from qcore._numerics.crossings import (
+    SHARED,
+    extended_log,
+    integer_crossing,
+    on_each,
+    real_crossing,
+)
 from qcore._numerics.docstrings import sharing
 from qcore.erlang import _kernels
 from qcore.erlang._waiting import Queue
 
-_SHARED = {
+_SHARED = SHARED | {
     "load": """
 offered_load : array_like
     Offered load :math:`a` from 1e-9 to :math:`10^{15}`.
@@ -21,17 +27,6 @@ offered_load : array_like
 abandonment_rate : array_like, optional
     Rate :math:`\\vartheta` at which a waiting customer abandons, in units of the service rate:
     0, or from 1e-9 to 1e9.
-""",
-    "answer": """
-real_valued : bool, optional
-    Whether to return the real-valued number of servers.
-errors : {"raise", "nan"}, optional
-    What becomes of an element outside its domain: an exception that names it, or NaN in
-    its place (the result then consists of floats), so that the others are not lost.
-""",
-    "returns": """
-int or float or ndarray
-    Number of servers: an int (or an array of them), or a float if ``real_valued``.
 """,
 }
 _LOG_LOADS = math.log(1e-290), math.log(1e18)
@@ -106,7 +101,7 @@ def servers_for_service_level(
             "acceptable_wait": acceptable_wait,
             "abandonment_rate": abandonment_rate,
         },
-        lambda queue, target, wait: math.log1p(-target) - _log(queue.missed(wait)),
+        lambda queue, target, wait: math.log1p(-target) - extended_log(queue.missed(wait)),
         real_valued,
         errors,
         _DOMAINS | {"target": {"at_least": 1e-9, "below": 1}},
@@ -159,7 +154,7 @@ def servers_for_mean_wait(
     """
     return _servers(
         {"offered_load": offered_load, "target": target, "abandonment_rate": abandonment_rate},
-        lambda queue, target: math.log(target) - _log(queue.mean_wait),
+        lambda queue, target: math.log(target) - extended_log(queue.mean_wait),
         real_valued,
         errors,
         _DOMAINS | {"target": {"at_least": 1e-300, "at_most": 1e9}},
@@ -213,7 +208,7 @@ def servers_for_abandonment(
     """
     return _servers(
         {"offered_load": offered_load, "target": target, "abandonment_rate": abandonment_rate},
-        lambda queue, target: math.log(target) - _log(queue.abandonment_probability),
+        lambda queue, target: math.log(target) - extended_log(queue.abandonment_probability),
         real_valued,
         errors,
         _DOMAINS | {"abandonment_rate": {"at_least": 1e-9, "at_most": 1e9}},
@@ -306,7 +301,3 @@ def _servers(arguments, margin, real_valued, errors, domains, always=None):
 
     domains = {name: domains[name] for name in arguments}
     return on_each(one, arguments, domains, errors, float if real_valued else int)
-
-
-def _log(probability):
-    return math.log(probability) if probability > 0.0 else -math.inf

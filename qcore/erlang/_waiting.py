@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from qcore._numerics import checks
+from qcore._numerics.crossings import extended_log
 from qcore._numerics.docstrings import sharing
 from qcore._numerics.waiting import DIGITS, exponential, quantile
 from qcore.erlang import _kernels
@@ -213,7 +214,7 @@ class Queue:
         def one(p):
             if self._tail(0.0, of) <= 1.0 - p:
                 return 0.0
-            return quantile(lambda t: _log(self._tail(t, of)), math.log1p(-p), start)
+            return quantile(lambda t: extended_log(self._tail(t, of)), math.log1p(-p), start)
 
         return self._on_each(one, checks.real("p", p, at_least=0, below=1))
 
@@ -339,10 +340,6 @@ def _unspent(rate, time):
     if spent > _SMALL:
         return (1 - (-spent).exp()) / rate
     return time * (1 - spent / 2 * (1 - spent / 3 * (1 - spent / 4 * (1 - spent / 5))))
-
-
-def _log(value):
-    return math.log(value) if value > 0.0 else -math.inf
 
 
 def queue(servers: float, offered_load: float, abandonment_rate: float = 0.0) -> Queue:
