@@ -294,6 +294,17 @@ class _Custom(ScalingProfile):
                 f"{advice}"
             ) from None
 
+    def taylor_within(self, x, n):
+        # Central differences would need room below x.
+        if x == 0 or self.a_derivatives is not None or not self._takes_mpmath:
+            return super().taylor_within(x, n)
+        try:
+            return list(map(_decimal, self._one_sided_rate(x, n)))
+        except NotSmooth as error:
+            raise ValueError(
+                f"profile = {self!r}: derivative {error.order} does not settle at x = {x!r}"
+            ) from None
+
     def _laplace(self, gamma, n):
         if self.given_laplace is None:
             return super()._laplace(gamma, n)
@@ -309,8 +320,8 @@ class _Custom(ScalingProfile):
         """Return Taylor coefficients of a from those of the function that describes the profile."""
         if not self._takes_mpmath:
             raise ValueError(
-                f"profile = {self!r}: the expansion under local control needs derivatives of a; "
-                "give the profile a_derivatives(x, n), or a function that accepts mpmath numbers"
+                f"profile = {self!r}: the expansion needs derivatives of a; give the profile "
+                "a_derivatives(x, n), or a function that accepts mpmath numbers"
             )
         more = of_function is not None
         columns = []
@@ -528,6 +539,9 @@ class _FromGlobal(_Custom):
             )
         return log_derivative(series)
 
+    def _one_sided_rate(self, x, n):
+        return log_derivative(one_sided_taylor(self.given_f, x, 1, n + 1))
+
     def rate_jets(self, x, scales, n):
         if self.a_derivatives is not None:
             return super().rate_jets(x, scales, n)
@@ -656,6 +670,9 @@ class _FromLocal(_Custom):
         rate = polynomial(*self.taylor_of_a(x, n - 1, side))
         scale = Decimal(float(self._log_f(np.array(x)))).exp()
         return list(scale * exponential_of_polynomial(-antiderivative(rate), n))
+
+    def _one_sided_rate(self, x, n):
+        return one_sided_taylor(self.given_a, x, 1, n)
 
     def rate_jets(self, x, scales, n):
         if self.a_derivatives is not None:

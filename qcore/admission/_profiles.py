@@ -81,7 +81,8 @@ class ScalingProfile(ABC):
     - ``rate_polynomial()``, where a is a polynomial up to the support, and ``moments(gamma, n)``
       in closed form. With both the coefficients of every order are exact to rounding;
     - ``a_derivatives(x, n)``, the rows a(x), a′(x), …, a⁽ⁿ⁾(x) for an array of x > 0, for local
-      control where a is no polynomial.
+      control and for waits, where a is no polynomial;
+    - ``excess_moments(x, gamma, n)``, for waits, in closed form.
 
     The exact measures ask for ``constant_refusal(root, control)``, where the share of customers
     refused does not depend on how many wait, and for ``critical_sum(root)``.
@@ -204,6 +205,35 @@ class ScalingProfile(ABC):
             raise ValueError(f"{self!r} breaks at {x!r}: it must define taylor_of_a there")
         return _over_factorials(self.a_derivatives_at_zero(n))
 
+    def taylor_within(self, x, n):
+        """Return a⁽ᵏ⁾(x)/k!, k = 0 … n, as decimals, at an x ≥ 0 around which a is smooth."""
+        if x == 0 or self.rate_polynomial() is not None:
+            return self.taylor_of_a(x, n, 1)
+        return list(map(Decimal, self.rate_jets(np.array([x]), np.ones(1), n)[:, 0].tolist()))
+
+    def excess_moments(self, x, gamma, n):
+        """Return ∫yᵏe^{−γy}f(x + y)/f(x)dy for k = 0 … n and a decimal γ, as decimals.
+
+        The profile must be smooth from x on, and f(x) > 0.
+        """
+        if x == 0:
+            return self.moments(gamma, n)
+        rate, start = float(gamma), float(self._log_f(np.array(x)))
+
+        def moment(k):
+            def log_integrand(y):
+                return k * np.log(y) - rate * y + (self._log_f(x + y) - start)
+
+            return Decimal(log_integral(log_integrand)).exp()
+
+        try:
+            return [moment(k) for k in range(n + 1)]
+        except QuadratureError as error:
+            raise ValueError(
+                f"x = {x!r}: the quadrature of e^(−gamma·x)·f(x) of {self!r} from there on "
+                f"failed: {error}"
+            ) from None
+
     def rate_jets(self, x, scales, n):
         """Return the Taylor coefficients a⁽ᵏ⁾(x)/k!, k = 0 … n, at each x, one row for each k.
 
@@ -211,8 +241,8 @@ class ScalingProfile(ABC):
         """
         if self.a_derivatives is None:
             raise ValueError(
-                f"profile = {self!r}: the expansion under local control needs derivatives of a; "
-                "give the profile a_derivatives(x, n)"
+                f"profile = {self!r}: the expansion needs derivatives of a; give the profile "
+                "a_derivatives(x, n)"
             )
         rows = np.asarray(self.a_derivatives(x, n), dtype=float)
         if rows.shape != (n + 1, len(x)) or not np.all(np.isfinite(rows)):
@@ -453,6 +483,9 @@ class OpenAdmission(ScalingProfile):
     def moments(self, gamma, n):
         return _factorials_over_powers(gamma, n)
 
+    def excess_moments(self, x, gamma, n):
+        return self.moments(gamma, n)
+
     def constant_refusal(self, root, control):
         return 0.0, math.inf
 
@@ -507,6 +540,9 @@ class ModifiedDrift(ScalingProfile):
 
     def moments(self, gamma, n):
         return _factorials_over_powers(gamma - Decimal(self.p).ln(), n)
+
+    def excess_moments(self, x, gamma, n):
+        return self.moments(gamma, n)
 
     def constant_refusal(self, root, control):
         if control == "global":
@@ -577,6 +613,9 @@ class Abandonment(ScalingProfile):
         root = Decimal(self.abandonment_rate).sqrt()
         moments = gaussian_moments(-gamma / root, n)
         return [moment / root ** (k + 1) for k, moment in enumerate(moments)]
+
+    def excess_moments(self, x, gamma, n):
+        return self.moments(gamma + Decimal(self.abandonment_rate) * Decimal(x), n)
 
 
 @dataclass(frozen=True)
@@ -772,6 +811,17 @@ class PowerDecay(ScalingProfile):
         for k in range(n):
             values[k + 1] = -(k + 1) * values[k]
         return values
+
+    def a_derivatives(self, x, n):
+        rows = [self.exponent / (1 + x)]
+        for k in range(1, n + 1):
+            rows.append(rows[-1] * -k / (1 + x))
+        return np.array(rows)
+
+    def excess_moments(self, x, gamma, n):
+        scale = 1 + Decimal(x)
+        moments = self.moments(scale * gamma, n)
+        return [scale ** (k + 1) * moment for k, moment in enumerate(moments)]
 
     def _laplace(self, gamma, n):
         if gamma == 0:

@@ -1,19 +1,20 @@
-"""Delay and rejection probabilities in the QED regime, to any order in 1/√servers.
+"""Delay, rejection and mean wait in the QED regime, to any order in 1/√servers.
 
-With s servers of rate 1 and the load s − γ√s, both probabilities are asymptotic series in
+With s servers of rate 1 and the load s − γ√s, all three are asymptotic series in
 ε = 1/√s whose coefficients depend on γ and on the scaling profile alone. They are computed once,
 in decimal arithmetic; an evaluation is then a polynomial in ε.
 """
 
 import functools
 import itertools
+import math
 from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
 
 from qcore._numerics import checks
-from qcore._numerics.power_series import divide, interpolate, precise
+from qcore._numerics.power_series import divide, interpolate, multiply, precise
 from qcore.admission import ScalingProfile
 from qcore.errors import UnstableSystem
 from qcore.qed._waiting_sums import (
@@ -25,7 +26,7 @@ from qcore.qed._waiting_sums import (
 
 HIGHEST_ORDER = 30
 _FARTHEST = 1e9
-_DIGITS = (60, 120, 240, 480, 960, 1920)
+DIGITS = (60, 120, 240, 480, 960, 1920)
 _AGREEMENT = Decimal("1e-18")
 _NOISE = Decimal("1e-40")
 _MOST_POLYNOMIALS = 5000
@@ -33,14 +34,14 @@ _MOST_POLYNOMIALS = 5000
 
 @dataclass(frozen=True)
 class Expansion:
-    r"""A probability as a truncated series in 1/√servers, ready for evaluation.
+    r"""A probability or mean wait as a truncated series in 1/√servers, ready for evaluation.
 
     .. math:: s^{-p/2} \sum_{k=0}^{n} c_k\, s^{-k/2}
 
     Attributes
     ----------
-    measure : {"delay", "rejection"}
-        The probability expanded.
+    measure : {"delay", "rejection", "mean wait"}
+        What is expanded; the mean wait in units of the mean service time.
     gamma : float
         γ; the load per server is 1 − γ/√servers.
     profile : ScalingProfile
@@ -87,7 +88,8 @@ class Expansion:
         """Return the series at ``servers`` (array_like, > max(γ, 0)²), cut off at 0 and 1.
 
         Where too few servers take the truncated series out of [0, 1], the nearer end is
-        returned: it is closer to any probability. The coefficients give the series itself.
+        returned: it is closer to any probability. The coefficients give the series itself. A mean
+        wait is cut off at 0 only.
         """
         servers = self._servers(servers)
         epsilon = 1 / np.sqrt(servers)
@@ -101,14 +103,14 @@ class Expansion:
                 f"servers = {float(servers[np.isnan(value)].flat[0])!r}: too few for order "
                 f"{self.order}, whose terms overflow"
             )
-        return checks.unwrap(np.clip(value, 0.0, 1.0))
+        return checks.unwrap(np.clip(value, 0.0, self._most))
 
     def truncation_error(self, servers):
-        """Return an estimate of the absolute error of the truncation at ``servers``, at most 1.
+        """Return an estimate of the absolute error of the truncation at ``servers``.
 
         It is the sum of the sizes of the next two terms (one alone may vanish by accident), which
         is no bound. If it does not decrease with the order, the order is too high for so few
-        servers.
+        servers. Of a probability it is at most 1.
 
         Raises
         ------
@@ -121,7 +123,13 @@ class Expansion:
         with np.errstate(over="ignore"):
             size = epsilon ** (self.leading_power + self.order + 1) * (first + epsilon * second)
         # It is not NaN: where both terms vanish there is nothing more to come.
-        return checks.unwrap(np.where((first == 0) & (second == 0), 0.0, np.minimum(size, 1.0)))
+        return checks.unwrap(
+            np.where((first == 0) & (second == 0), 0.0, np.minimum(size, self._most))
+        )
+
+    @property
+    def _most(self):
+        return math.inf if self.measure == "mean wait" else 1.0
 
     def _servers(self, servers):
         servers = checks.real("servers", servers, above=0)
@@ -134,7 +142,8 @@ class Expansion:
         return servers
 
     def _series(self, order):
-        return self.measure, _ingredients(self.gamma, self.profile, order, self.control)
+        waits = self.measure == "mean wait"
+        return self.measure, ingredients_of(self.gamma, self.profile, order, self.control, waits)
 
     def _rows(self, servers, order):
         """Return c_0 … c_order at servers, along a first axis."""
@@ -365,6 +374,76 @@ def rejection_coefficients(gamma, profile, order, control=None):
     return rejection_expansion(gamma, profile, order, control).coefficients
 
 
+def mean_wait_expansion(gamma, profile, order=1, control=None):
+    """Return the series of `mean_wait` as an `Expansion`, for repeated evaluation.
+
+    Parameters, errors and accuracy are those of `mean_wait`.
+    """
+    return _expansion("mean wait", gamma, profile, order, control)
+
+
+def mean_wait(servers, gamma, profile, order=1, control=None):
+    r"""Return the mean wait of those admitted, in mean service times, to a given order.
+
+    .. math::
+
+        \mathrm E W_s = \frac{1}{s}\,\frac{\sum_{n\ge1} n\,q_s(n-1)\,ρ^n}{ρ(1/B_s - 1) + F_s},
+        \qquad ρ = 1 - γ/\sqrt s,
+
+    as a series in 1/√s, truncated after ``order`` corrections to its leading term
+    :math:`-s^{-1/2}L'(γ)/(Φ(γ)/φ(γ) + L(γ))`. The mean goes over all customers who are admitted,
+    those among them who do not wait included; nobody leaves before service.
+
+    Parameters
+    ----------
+    servers, gamma, profile, order, control
+        As for `delay_probability`.
+
+    Returns
+    -------
+    float or ndarray
+        The truncated series in units of the mean service time, cut off at 0; exactly 0 for
+        `NoWaiting`.
+
+    Raises
+    ------
+    UnstableSystem, ValueError
+        As for `delay_probability`; ValueError too where the mean is infinite, at γ = γ_min = 0.
+
+    Notes
+    -----
+    Little's law for the queue; its sum is F_s with a further factor n, and expanded like it. See
+    `delay_probability` for the method, and for profiles with breaks. Relative errors of the
+    coefficients up to order 6, measured against sums at 320 bits, taken at 24 values of s or more
+    and extrapolated to s = ∞, γ = −0.3 and 0.75: below 1e-15 for profiles with closed forms; for
+    others below 1e-14 under global control and, of the largest coefficient, 1e-13 under local
+    control.
+
+    References
+    ----------
+    - A.J.E.M. Janssen, J.S.H. van Leeuwaarden and J. Sanders, "Scaled control in the QED
+      regime", Performance Evaluation 70 (2013), for the series of F_s.
+
+    Examples
+    --------
+    >>> from qcore import qed
+    >>> from qcore.admission import Abandonment, queue
+    >>> [round(qed.mean_wait(100, 0.5, Abandonment(1.0), order), 8) for order in (0, 1, 2, 4)]
+    [0.01977966, 0.0205731, 0.02058141, 0.02058071]
+    >>> round(queue(100, 0.95, Abandonment(1.0)).mean_wait, 8)
+    0.02058071
+    """
+    return _probability("mean wait", servers, gamma, profile, order, control)
+
+
+def mean_wait_coefficients(gamma, profile, order, control=None):
+    """Return the coefficients c_0 … c_order of `mean_wait` over 1/√servers.
+
+    As `delay_coefficients`, with p = 1 for every profile: c_0 belongs to s^(−1/2).
+    """
+    return mean_wait_expansion(gamma, profile, order, control).coefficients
+
+
 def _probability(measure, servers, gamma, profile, order, control):
     servers, gamma = checks.broadcast(
         servers=checks.real("servers", servers, above=0), gamma=checks.real("gamma", gamma)
@@ -377,6 +456,15 @@ def _probability(measure, servers, gamma, profile, order, control):
 
 
 def _expansion(measure, gamma, profile, order, control):
+    gamma, control, order = checked(gamma, profile, order, control)
+    leading_power = 0 if measure == "delay" and profile.support > 0 else 1
+    expansion = Expansion(measure, gamma, profile, control, order, leading_power)
+    expansion._series(order)
+    return expansion
+
+
+def checked(gamma, profile, order, control):
+    """Return γ, the control and the order, checked together with the profile."""
     gamma = checks.scalar("gamma", gamma, at_least=-_FARTHEST, at_most=_FARTHEST)
     order = checks.count("order", order, at_most=HIGHEST_ORDER)
     if not isinstance(profile, ScalingProfile):
@@ -393,9 +481,7 @@ def _expansion(measure, gamma, profile, order, control):
             f"gamma = {gamma!r}: there is no expansion at gamma_min itself, where the Laplace "
             "transform has no derivatives"
         )
-    _ingredients(gamma, profile, order, control)
-    leading_power = 1 if measure == "rejection" or profile.support == 0 else 0
-    return Expansion(measure, gamma, profile, control, order, leading_power)
+    return gamma, control, order
 
 
 @dataclass(frozen=True, eq=False)
@@ -407,6 +493,7 @@ class _Ingredients:
     profile: ScalingProfile
     inverse_erlang_b: list
     waiting: WaitingSum
+    queue: WaitingSum | None  # with a factor x
     ends: tuple  # the pieces at whose ends the profile breaks
 
     @property
@@ -415,17 +502,21 @@ class _Ingredients:
 
 
 @functools.lru_cache(maxsize=256)
-def _ingredients(gamma, profile, order, control):
+def ingredients_of(gamma, profile, order, control, waits=False):
     """Return the ingredients, from computations with more and more digits until two agree."""
+    measures = ("mean wait",) if waits else ("delay", "rejection")
     coarse = None
-    for digits in _DIGITS:
+    for digits in DIGITS:
         with precise(digits):
             waiting = waiting_sum(profile, Decimal(gamma), order, control)
+            queue = waiting_sum(profile, Decimal(gamma), order, control, 1) if waits else None
             ends = profile.pieces(control)[: len(waiting.ends)] if waiting.ends else ()
             inverse = inverse_erlang_b(Decimal(gamma), order)
-            ingredients = _Ingredients(digits, Decimal(gamma), profile, inverse, waiting, ends)
-            fine = [_sampled(measure, ingredients) for measure in ("delay", "rejection")]
-            if coarse is not None and all(map(_agree, coarse, fine)):
+            ingredients = _Ingredients(
+                digits, Decimal(gamma), profile, inverse, waiting, queue, ends
+            )
+            fine = [_sampled(measure, ingredients) for measure in measures]
+            if coarse is not None and all(map(agree, coarse, fine)):
                 return ingredients
         coarse = fine
     raise ValueError(f"order = {order!r}: too high for gamma = {gamma!r} and {profile!r}")
@@ -438,7 +529,7 @@ def _sampled(measure, ingredients):
     return np.array([row + 0 * samples for row in rows])
 
 
-def _agree(coarse, fine):
+def agree(coarse, fine):
     change = np.abs(fine - coarse).max(axis=1)
     return not np.any(change > _AGREEMENT * np.abs(fine).max(axis=1) + _noise(fine))
 
@@ -491,6 +582,8 @@ def _polynomials(measure, ingredients):
 def _coefficients(measure, ingredients, fractions):
     """Return the coefficients after the leading power, decimals or arrays like the fractions."""
     waiting, order = ingredients.waiting(fractions), ingredients.order
+    if measure == "mean wait":
+        return divide(ingredients.queue(fractions), of_admitted(ingredients, waiting))
     if measure == "rejection" and _admits_all(ingredients.profile):
         return [Decimal(0)] * (order + 1)
     denominator = list(map(np.add, ingredients.inverse_erlang_b, waiting))
@@ -505,6 +598,20 @@ def _coefficients(measure, ingredients, fractions):
         if order >= 1:
             numerator[1] = numerator[1] + 1
     return divide(numerator, denominator)
+
+
+def rejection_series(ingredients):
+    """Return the series of √s times the rejection probability, for a profile without breaks."""
+    return _coefficients("rejection", ingredients, ())
+
+
+def of_admitted(ingredients, waiting):
+    """Return the series of ε[ρ(1/B_s − 1) + F_s], of ερ times the weight of all admitted."""
+    idle = list(ingredients.inverse_erlang_b)
+    if ingredients.order >= 1:
+        idle[1] = idle[1] - 1
+    load = load_per_server(ingredients.gamma, ingredients.order)
+    return list(map(np.add, multiply(load, idle), waiting))
 
 
 def _admits_all(profile):

@@ -33,7 +33,8 @@ class LocalIntegrals:
     Attributes
     ----------
     integrals : list
-        For each piece that matters ∫f(x)e^{−γx}C_j(x)dx, j = 0 … order, without what breaks add.
+        For each piece that matters ∫x^power f(x)e^{−γx}C_j(x)dx, j = 0 … order, without what breaks
+        add.
     up_to : dict
         For 0 and each end of a piece the integrals of a, a², …, a^(order + 1) from 0 to there.
     """
@@ -54,9 +55,9 @@ class _Tabulated:
     last: np.ndarray  # absolute values of the last term of each quadrature
 
 
-def local_integrals(profile, gamma, order):
+def local_integrals(profile, gamma, order, power=0):
     r"""Return the `LocalIntegrals` of a profile for order ≥ 1."""
-    ends, found = _settled(profile, gamma, order)
+    ends, found = _settled(profile, gamma, order, power)
     scale = Decimal(found.log_scale).exp()
     sums = np.cumsum(found.powers, axis=1).T.tolist()
     zero = [Decimal(0)] * (order + 1)
@@ -67,7 +68,7 @@ def local_integrals(profile, gamma, order):
 
 
 @functools.lru_cache(maxsize=64)
-def _settled(profile, gamma, order):
+def _settled(profile, gamma, order, power):
     """Return the finite ends of pieces that matter, and the `_Tabulated` integrals.
 
     The number of panels doubles, first without and then with further ones near 0, until every
@@ -85,7 +86,7 @@ def _settled(profile, gamma, order):
         while panels <= _MOST_PANELS:
             edges = [0.0, *(x for x in breaks if x < end)]
             edges.append(min(end, profile.support))
-            fine = _tabulate(profile, gamma, order, edges, panels, extra)
+            fine = _tabulate(profile, gamma, order, power, edges, panels, extra)
             if edges[-1] < profile.support and np.any(fine.last > _NEGLIGIBLE * fine.sizes):
                 drop *= 1.5
                 coarse, end = None, _end_of_range(profile, gamma, drop)
@@ -145,7 +146,7 @@ def _end_of_range(profile, gamma, drop):
     return right
 
 
-def _tabulate(profile, gamma, order, ends, panels, panels_at_zero):
+def _tabulate(profile, gamma, order, power, ends, panels, panels_at_zero):
     nodes, weights, primitive = _collocation()
     # Narrow panels near the start of a piece, where most profiles bend most.
     shape = (np.arange(panels + 1) / panels) ** 3
@@ -177,7 +178,7 @@ def _tabulate(profile, gamma, order, ends, panels, panels_at_zero):
     at_zero = np.array(profile.taylor_of_a(0.0, order - 1, 1), dtype=float)
     log_weight = -gamma * x - running_integral(jet[0])
     log_scale = log_weight.max()
-    weight = np.exp(log_weight - log_scale) * (half * weights).ravel()
+    weight = np.exp(log_weight - log_scale) * x**power * (half * weights).ravel()
 
     terms = _exponent_terms(jet, at_zero[:, None], gamma, x, running_integral)
     one = np.ones_like(x)

@@ -132,19 +132,74 @@ def _end_table(jets, order):
     return table
 
 
-def waiting_sum(profile, gamma, order, control):
-    """Return S to the given order as a `WaitingSum`."""
+def waiting_sum(profile, gamma, order, control, power=0):
+    """Return S to the given order as a `WaitingSum`.
+
+    With ``power`` 1 each term is multiplied by x: (1/ε)ΣS_kε^k is the sum of nε·q_s(n − 1)ρⁿ.
+    """
     if profile.support == 0:
         return _smooth([Decimal(0)] * (order + 1))
     if order == 0:
-        return _smooth(list(_moments(profile, gamma, 0, digits())))
+        return _smooth([_moments(profile, gamma, power, digits())[power]])
+    exponent = _exact_exponent(profile, gamma, order, control)
+    if exponent is not None:
+        return _by_moments(profile, gamma, exponent, control, power)
+    return _by_quadrature(profile, gamma, order, power)
+
+
+def term_integrals(profile, gamma, order, control):
+    """Return the series of ∫g over x > 0, for a profile without breaks."""
+    if order == 0:
+        return list(_moments(profile, gamma, 0, digits()))
+    exponent = _exact_exponent(profile, gamma, order, control)
+    if exponent is None:
+        return local_integrals(profile, float(gamma), order).integrals[0]
+    return _against_moments(_factors(exponent), profile, gamma)
+
+
+def term_jets(profile, gamma, order, control, degree):
+    """Return for each power of ε in g its Taylor coefficients at 0, up to ``degree``."""
+    a = polynomial(*profile.taylor_of_a(0.0, degree, 1))
+    product = truncated_product(degree)
+    exponent = _tilting(gamma, order)
+    if control == "local":
+        exponent = list(map(add, exponent, _log_ratio(a, order, product)))
+    weight = exponential_of_polynomial(-integral(add(a, polynomial(gamma))), degree)
+    return [product(weight, factor) for factor in exponential(exponent, product, polynomial(1))]
+
+
+def term_exponent(profile, gamma, order, control, x, up_to):
+    """Return the series e of ln[g(x)/(f(x)e^{−γx})] at an x > 0; its first term is 0.
+
+    ``up_to`` holds the integrals of a, a², … from 0 to x; under global control it is not needed.
+    """
+    constants = [shifted(p, Decimal(x))[0] for p in _tilting(gamma, order)]
     if control == "global":
-        return _by_moments(profile, gamma, _tilting(gamma, order), control)
+        return constants
+    at_x, at_zero = (polynomial(*profile.taylor_within(u, order)) for u in (x, 0.0))
+    ratio = _log_ratio(at_x, order, truncated_product(order), up_to, at_zero)
+    return [c + p[0] for c, p in zip(constants, ratio, strict=True)]
+
+
+def _exact_exponent(profile, gamma, order, control):
+    """Return ln of g/(f e^{−γx}), a polynomial for each power of ε, or None if it is none."""
+    if control == "global":
+        return _tilting(gamma, order)
     rate = profile.rate_polynomial()
-    if rate is not None:
-        exponent = map(add, _tilting(gamma, order), _log_ratio(rate, order))
-        return _by_moments(profile, gamma, exponent, control)
-    return _by_quadrature(profile, gamma, order)
+    if rate is None:
+        return None
+    return list(map(add, _tilting(gamma, order), _log_ratio(rate, order)))
+
+
+def _factors(exponent):
+    """Return g/(f e^{−γx}), a polynomial for each power of ε."""
+    factors = exponential(exponent, np.convolve, polynomial(1))
+    return [np.trim_zeros(factor, "b") for factor in factors]
+
+
+def _against_moments(factors, profile, gamma):
+    moments = _moments(profile, gamma, max(map(len, factors)) - 1, digits())
+    return [sum(map(np.multiply, factor, moments), Decimal(0)) for factor in factors]
 
 
 def _smooth(series):
@@ -156,15 +211,14 @@ def _moments(profile, gamma, n, _digits):
     return profile.moments(gamma, n)
 
 
-def _by_moments(profile, gamma, exponent, control):
-    """g = f e^{−γx} exp(exponent), polynomials in x: the integrals are moments of f."""
+def _by_moments(profile, gamma, exponent, control, power):
+    """g = x^power f e^{−γx} exp(exponent), polynomials in x: the integrals are moments of f."""
+    raised = polynomial(*[0] * power, 1)
     factors = [
-        np.trim_zeros(factor, "b")
-        for factor in exponential(list(exponent), np.convolve, polynomial(1))
+        np.convolve(raised, factor) if len(factor) else factor for factor in _factors(exponent)
     ]
     order = len(factors) - 1
-    moments = _moments(profile, gamma, max(map(len, factors)) - 1, digits())
-    total = [sum(map(np.multiply, factor, moments), Decimal(0)) for factor in factors]
+    total = _against_moments(factors, profile, gamma)
     pieces = profile.pieces(control)
 
     def table(x, side):
@@ -184,10 +238,10 @@ def _by_moments(profile, gamma, exponent, control):
     )
 
 
-def _by_quadrature(profile, gamma, order):
+def _by_quadrature(profile, gamma, order, power):
     """p_s(k) = 1/(1 + a((k + 1)ε)ε) for any a: the integrals are done numerically."""
     pieces = profile.pieces("local")
-    known = local_integrals(profile, float(gamma), order)
+    known = local_integrals(profile, float(gamma), order, power)
     pieces = pieces[: len(known.integrals)]
     product = truncated_product(order)
     at_zero = profile.taylor_of_a(0.0, order - 1, 1)
@@ -208,6 +262,8 @@ def _by_quadrature(profile, gamma, order):
         weight = (-up_to[0] - gamma * Decimal(x)).exp() * exponential_of_polynomial(
             -integral(add(a, polynomial(gamma))), order - 1
         )
+        if power:
+            weight = np.convolve(weight, polynomial(Decimal(x), 1))
         return _end_table([np.convolve(weight, factor) for factor in factors], order)
 
     def passage(x):

@@ -32,7 +32,7 @@ from qcore.admission import (
     from_global,
     from_local,
 )
-from qcore.qed._expansions import _coefficients, _ingredients
+from qcore.qed._expansions import _coefficients, ingredients_of
 
 pytestmark = pytest.mark.filterwarnings("error")
 
@@ -268,7 +268,7 @@ def test_slopes_from_a_hundred_to_a_million_servers(name, measure):
         pytest.skip("never rejects")
     gamma = 1.25
     profile, control, _ = SYSTEMS[name]
-    ingredients = _ingredients(gamma, profile, 6, profile.resolve_control(control))
+    ingredients = ingredients_of(gamma, profile, 6, profile.resolve_control(control))
     with precise(100):
         series = _coefficients(measure, ingredients, [])
     series = [arb(str(c)) for c in series]

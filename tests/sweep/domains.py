@@ -309,19 +309,23 @@ ENTRIES |= {
 PROTOCOL = (
     "constant_refusal",
     "critical_sum",
+    "excess_moments",
     "moments",
     "pieces",
     "rate_jets",
     "rate_polynomial",
     "taylor_of_a",
     "taylor_of_f",
+    "taylor_within",
 )
 ENTRIES |= {f"{ADMISSION}{profile}.{method}": RESULT for profile in PROFILES for method in PROTOCOL}
 
 ENTRIES[ADMISSION + "NoWaiting.a_derivatives_at_zero"] = RESULT  # it refuses every n
+ENTRIES[ADMISSION + "PowerDecay.a_derivatives"] = RESULT  # of the protocol
 
 QED = "qcore.qed."
 EXPANSION = {"gamma": GAMMA, "profile": PROFILE, "order": ORDER, "control": CONTROL}
+LATE = EXPANSION | {"scaled_time": Real(0.7, 0, 1e6)}
 EXPANDED = qed.delay_expansion(0.7, PROFILE.base, order=2)
 ENTRIES |= {
     QED + "Expansion": RESULT,
@@ -334,6 +338,8 @@ ENTRIES |= {
         for name in (
             "delay_coefficients",
             "delay_expansion",
+            "mean_wait_coefficients",
+            "mean_wait_expansion",
             "rejection_coefficients",
             "rejection_expansion",
         )
@@ -341,6 +347,15 @@ ENTRIES |= {
     QED + "delay_probability": Entry({"servers": Real(100.0, 1, 1e12)} | EXPANSION, refused=0.9),
     QED + "rejection_probability": Entry(
         {"servers": Real(100.0, 1, 1e12)} | EXPANSION, refused=0.9
+    ),
+    QED + "mean_wait": non_negative({"servers": Real(100.0, 1, 1e12)} | EXPANSION, refused=0.9),
+    QED + "wait_tail": probability(LATE | {"servers": Real(100.0, 1, 1e12)}, refused=0.95),
+    QED + "service_level": probability(
+        LATE | {"servers": Real(100.0, 1, 1e12), "of": AMONG}, refused=0.95
+    ),
+    QED + "wait_tail_coefficients": Entry(LATE | {"gamma": number(0.7, 1e-6, 1e6)}, refused=0.9),
+    QED + "service_level_coefficients": Entry(
+        LATE | {"gamma": number(0.7, 1e-6, 1e6), "of": AMONG}, refused=0.9
     ),
 }
 
