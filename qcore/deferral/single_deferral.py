@@ -33,11 +33,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.integrate import quad_vec
 from scipy.optimize import brentq
 
 from qcore._numerics import checks
 from qcore._numerics.compiled import njit
+from qcore._numerics.quadrature import integrals
 from qcore.deferral import _optimum, _parameters, _spectrum
 
 __all__ = ["Optimum", "blocking_probability", "optimal_deferral_time", "relative_gain"]
@@ -385,15 +385,12 @@ def _expect(function, law, depth):
     panels[-1] = depth
 
     def part(which, quantile):
-        return quad_vec(
-            lambda v: function(float(quantile(math.exp(-v))))[which] * math.exp(-v),
-            panels[0],
-            depth,
-            points=panels[1:-1],
-            epsabs=0.0,
-            epsrel=_QUADRATURE_TOLERANCE,
-            limit=2000,
-        )[0]
+        def integrand(v):
+            times = quantile(np.exp(-v)).tolist()
+            return np.exp(-v) * [function(time)[which] for time in times]
+
+        pieces = integrals(integrand, panels[:-1], np.diff(panels), _QUADRATURE_TOLERANCE)
+        return pieces.sum()
 
     return tuple(float(part(which, law.ppf) + part(which, law.isf)) for which in (0, 1))
 

@@ -7,18 +7,20 @@ import os
 import shutil
 import threading
 
+import numpy as np
 import pytest
 from scipy import stats
 
 from derivations.claims.records import SLIDERS_MIME_TYPE
-from qcore import admission
-from qcore.deferral import dsrt, esrt
+from qcore import admission, qed
+from qcore.deferral import asymptotics, dsrt, esrt
 from qcore.idling import FluidControlProblem
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 REQUIRED = os.environ.get("REQUIRE_BROWSER") == "1"
 # Stored are four digits of the value and of the place.
 TOLERANCE = 2e-3
+DECAY = admission.PowerDecay(2)
 X = 0.02 * 200 ** (23 / 32)
 GAMMA = stats.gamma(3, scale=1 / 3)
 MOVE = """([position, text]) => {
@@ -48,6 +50,28 @@ def best_spacing(*system):
     return best.spacing, best.blocking_probability
 
 
+def by_order(servers, gamma, order):
+    """Return the expansion and its error."""
+    expansion = qed.delay_probability(servers, gamma, DECAY, order)
+    return expansion, abs(expansion - exact_delay(servers, gamma))
+
+
+def exact_delay(servers, gamma):
+    return admission.delay_probability(servers, 1 - gamma / servers**0.5, DECAY)
+
+
+def least_error(servers, gamma):
+    errors = [by_order(servers, gamma, order)[1] for order in range(21)]
+    return np.argmin(errors), min(errors)
+
+
+def least_loss(servers, deferrals, beta):
+    """Return sqrt(K) times the least loss."""
+    load = servers + beta * servers**0.5
+    best = esrt.optimal_rearrival_rate(servers, deferrals, load, 1.0, 1e3)
+    return servers**0.5 * best.blocking_probability
+
+
 # Chapter, where the sliders are put, and what is to be read there.
 CASES = {
     "deferral/dsrt_in_general": (
@@ -72,6 +96,23 @@ CASES = {
         ["2", "gamma(3)", "0.5", "0.52"],
         {"cost": lambda: fluid(2.0, GAMMA, 0.5).cost(0.52)},
         lambda: marked(fluid(2.0, GAMMA, 0.5)),
+    ),
+    "admission/optimal_truncation": (
+        ["power decay", "0.75", "4", "6"],
+        {
+            "exact": lambda: exact_delay(4, 0.75),
+            "expansion": lambda: by_order(4, 0.75, 6)[0],
+            "error": lambda: by_order(4, 0.75, 6)[1],
+        },
+        lambda: least_error(4, 0.75),
+    ),
+    "deferral/many_deferrals": (
+        ["-0.5", "64", "1.5"],
+        {
+            "exact": lambda: least_loss(64, 12, -0.5),
+            "limit": lambda: asymptotics.scaled_waiting_room_blocking(-0.5, 1.5),
+        },
+        None,
     ),
 }
 
