@@ -68,7 +68,8 @@ def themed(svg, prefix, alternative):
 def shortened(attribute):
     """Return coordinates to a tenth of a point, those of small shapes to a hundredth.
 
-    More would be weight that nobody sees.
+    More would be weight that nobody sees; so are blanks around the letters of a path, and a letter
+    that says what the one before it said.
     """
 
     def rounded(number):
@@ -76,7 +77,15 @@ def shortened(attribute):
         text = f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
         return text.rstrip("0").rstrip(".")
 
-    return re.sub(r"-?\d+\.\d{2,}", rounded, attribute[0])
+    name, value = re.sub(r"-?\d+\.\d{2,}", rounded, attribute[0]).split("=", 1)
+    value = re.sub(r"\s*([A-Za-z])\s*", r"\1", " ".join(value.split()))
+    value = re.sub(r"([LCQ])([^A-Za-z]*)(?:\1[^A-Za-z]*)+", _once, value)
+    return f"{name}={value}"
+
+
+def _once(run):
+    """Return a run of segments of one kind with its letter once."""
+    return run[1] + run[0][1:].replace(run[1], " ")
 
 
 def escaped(text):

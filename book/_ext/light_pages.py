@@ -42,7 +42,7 @@ ICONS = (
 NAME = re.compile(r"[A-Za-z][\w-]*")
 CLASS = re.compile(r"\.(-?[A-Za-z][\w-]*)")
 # A rule whose selectors are plain: classes in brackets, as of ``:not(.a, .b)``, are left alone.
-RULE = re.compile(r"(?<=[}{])([.][^{}()@]*)\{([^{}]*)\}")
+RULE = re.compile(r"(?<=[}{])((?:div)?[.][^{}()@]*)\{([^{}]*)\}")
 PLAIN_CODE = re.compile(r'<span class="(?:n|o|p|w|pre|colon)">([^<]*)</span>')
 UNUSED = ("sphinx-design", "design-tabs", "sphinx-thebe")
 MATHJAX_PARTS = (
@@ -89,6 +89,18 @@ def icons(script):
     return "\n".join(rules) + "\n"
 
 
+def squeeze_styles(app, exception):
+    """Write the sheets of the extensions without comments and needless blanks."""
+    if exception is not None or app.builder.format != "html":
+        return
+    static = Path(app.outdir) / "_static"
+    for name in ("mystnb*.css", "basic.css", "pygments.css", "proof.css"):
+        for sheet in static.glob(name):
+            css = re.sub(r"/\*.*?\*/", "", sheet.read_text("utf-8"), flags=re.DOTALL)
+            css = re.sub(r"\s*([{};,])\s*", r"\1", " ".join(css.split()))
+            sheet.write_text(css, encoding="utf-8")
+
+
 def purge_styles(app, exception):
     """Leave in the largest sheets the rules for classes that a page or a script names."""
     if exception is not None or app.builder.format != "html":
@@ -99,23 +111,13 @@ def purge_styles(app, exception):
     sheets = [
         styles / f"{name}.css" for name in ("bootstrap", "pydata-sphinx-theme", "sphinx-book-theme")
     ]
+    sheets += [*static.glob("mystnb*.css"), static / "pygments.css"]
     words = set()
     for path in [*out.rglob("*.html"), *out.glob("_static/**/*.js")]:
         if "mathjax" not in path.parts:
             words.update(NAME.findall(path.read_text("utf-8")))
     for sheet in sheets:
         sheet.write_text(purged(sheet.read_text("utf-8"), words), encoding="utf-8")
-
-
-def squeeze_styles(app, exception):
-    """Write the sheets of the extensions without comments and without needless blanks."""
-    if exception is not None or app.builder.format != "html":
-        return
-    static = Path(app.outdir) / "_static"
-    for name in ("mystnb*.css", "basic.css", "pygments.css", "proof.css"):
-        for sheet in static.glob(name):
-            css = re.sub(r"/\*.*?\*/", "", sheet.read_text("utf-8"), flags=re.DOTALL)
-            sheet.write_text(re.sub(r"\s+", " ", css), encoding="utf-8")
 
 
 def purged(css, words):
@@ -171,7 +173,7 @@ def setup(app):
     app.connect("html-page-context", drop_unused, priority=950)
     app.connect("html-page-context", lighten_code)
     app.connect("build-finished", write_icons)
+    app.connect("build-finished", squeeze_styles, priority=700)
     app.connect("build-finished", purge_styles, priority=800)
-    app.connect("build-finished", squeeze_styles, priority=800)
     app.connect("build-finished", copy_mathjax, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

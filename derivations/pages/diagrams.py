@@ -114,6 +114,64 @@ def system_with_deferrals(servers, away, returns, lost="all busy,\nno slot left"
     return axes
 
 
+def many_servers(
+    servers="$s$ servers",
+    admitted=None,
+    refused="turned away",
+    waiting="in order of arrival",
+    abandons=None,
+    rests=None,
+    arrivals=r"rate $\lambda$",
+):
+    """Draw a queue before many servers, with what may happen to its customers.
+
+    Parameters
+    ----------
+    servers, waiting, arrivals : str
+        What stands at the servers, the places where customers wait, and the arrivals.
+    admitted : str, optional
+        Who passes the gate before the queue; there is none by default.
+    refused : str
+        What becomes of the others.
+    abandons : str, optional
+        When a waiting customer leaves.
+    rests : str, optional
+        How long a server rests after a service.
+    """
+    axes = canvas(10.6, 3.7, 0.64)
+    loss = PALETTE["vermilion"]
+    entrance = 3.9
+    if admitted is None:
+        arrow(axes, (0.1, 2), (entrance, 2), arrivals)
+    else:
+        arrow(axes, (0.1, 2), (1.9, 2), arrivals)
+        gate = plt.Polygon([(1.9, 2), (2.3, 2.4), (2.7, 2), (2.3, 1.6)], fill=False)
+        axes.add_patch(gate)
+        words(axes, 2.3, 2.75, admitted)
+        arrow(axes, (2.7, 2), (entrance, 2))
+        arrow(axes, (2.3, 1.6), (2.3, 0.75), color=loss)
+        words(axes, 2.3, 0.45, refused, color=loss)
+    for place in range(4):
+        left = entrance + 0.6 * place
+        axes.add_patch(plt.Rectangle((left, 1.7), 0.6, 0.6, fill=False))
+        if place:
+            circle(axes, left + 0.3, 2, radius=0.2, filled=True)
+    words(axes, entrance + 1.2, 2.6, waiting)
+    if abandons is not None:
+        arrow(axes, (entrance + 1.2, 1.7), (entrance + 1.2, 0.75), color=loss)
+        words(axes, entrance + 1.2, 0.45, abandons, color=loss)
+    arrow(axes, (entrance + 2.4, 2), (7.5, 2))
+    for place in range(3):
+        circle(
+            axes, 7.9, 1.1 + 0.9 * place, radius=0.34, filled=place < 2 or rests is None
+        )
+    words(axes, 7.9, 3.5, servers)
+    arrow(axes, (8.4, 2), (10.4, 2), "served")
+    if rests is not None:
+        words(axes, 8.3, 0.1, rests)
+    return axes
+
+
 def returns_in_time(arrivals, returns, lost, until, spacing=None):
     """Draw who returns when: a line of time, an arc from each deferral to its return.
 
